@@ -1,0 +1,80 @@
+"""setwise predicts which item people choose from a set.
+
+>>> import setwise as sw
+>>> choices = sw.datasets.load("swissmetro")
+>>> train, valid, test = sw.split(choices, seed=0)
+>>> model = sw.MNL().fit(train)
+>>> round(model.evaluate(test).top1, 1)
+0.7
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# Names are found on first use: JAX is slow to import, and `setwise --help` does not need it.
+_HOMES = {
+    "Aggregation": "setwise.models",
+    "Choices": "setwise.choices",
+    "InputError": "setwise._errors",
+    "MNL": "setwise.estimators",
+    "SDA": "setwise.estimators",
+    "SDE": "setwise.estimators",
+    "SDW": "setwise.estimators",
+    "Schema": "setwise.choices",
+    "Training": "setwise.training",
+    "compare": "setwise.experiments",
+    "load": "setwise.estimators",
+    "read": "setwise.choices",
+    "split": "setwise.choices",
+}
+_ROOMS = ("choices", "datasets", "estimators", "experiments", "metrics", "models", "training")
+
+if TYPE_CHECKING:
+    from setwise import choices, datasets, estimators, experiments, metrics, models, training
+    from setwise._errors import InputError
+    from setwise.choices import Choices, Schema, read, split
+    from setwise.estimators import MNL, SDA, SDE, SDW, load
+    from setwise.experiments import compare
+    from setwise.models import Aggregation
+    from setwise.training import Training
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    elif name in _ROOMS:
+        value = importlib.import_module(f"setwise.{name}")
+    else:
+        raise AttributeError(f"module 'setwise' has no attribute '{name}'")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*_HOMES, *_ROOMS, "__version__"])
+
+
+__all__ = [
+    "MNL",
+    "SDA",
+    "SDE",
+    "SDW",
+    "Aggregation",
+    "Choices",
+    "InputError",
+    "Schema",
+    "Training",
+    "choices",
+    "compare",
+    "datasets",
+    "estimators",
+    "experiments",
+    "load",
+    "metrics",
+    "models",
+    "read",
+    "split",
+    "training",
+]

@@ -1,0 +1,29 @@
+"""Choices and the way to them: reading, checking, encoding, splitting and packing."""
+
+from setwise.choices.batches import Bucket, bucket, round_up, shuffled_batches
+from setwise.choices.choices import Choices, Dropped
+from setwise.choices.features import Feature, Roles
+from setwise.choices.reading import Irregular, expressions, read, read_as
+from setwise.choices.schema import Encoded, Schema
+from setwise.choices.splits import split
+from setwise.choices.tables import Table, open_table
+
+__all__ = [
+    "Bucket",
+    "Choices",
+    "Dropped",
+    "Encoded",
+    "Feature",
+    "Irregular",
+    "Roles",
+    "Schema",
+    "Table",
+    "bucket",
+    "expressions",
+    "open_table",
+    "read",
+    "read_as",
+    "round_up",
+    "shuffled_batches",
+    "split",
+]

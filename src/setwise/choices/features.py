@@ -1,0 +1,104 @@
+"""What the user asks of each column, and which part each column plays.
+
+A feature is written as its column's name, or as an expression around it:
+
+``log(price)``, ``log1p(price)``, ``sqrt(price)``
+    the transformed number
+``category(brand_id)``
+    one-hot levels, for numbers that are names; text is a category anyway
+``other(brand)``
+    a category that takes levels never seen in training as "other" instead of refusing them
+``impute(review)``
+    missing numbers become the training median, with an indicator column; a missing category
+    becomes a level of its own
+
+Expressions nest: ``impute(log(price))``.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from setwise._errors import InputError
+
+Transform = Literal["none", "log", "log1p", "sqrt"]
+
+_EXPRESSION = re.compile(r"^(log|log1p|sqrt|category|other|impute)\((.+)\)$")
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One column as the model is to see it.
+
+    >>> Feature.parse("impute(log(price))")
+    Feature(column='price', transform='log', category=False, other=False, impute=True)
+    >>> str(Feature.parse("impute(log(price))"))
+    'impute(log(price))'
+    """
+
+    column: str
+    transform: Transform = "none"
+    category: bool = False
+    other: bool = False
+    impute: bool = False
+
+    @classmethod
+    def parse(cls, text: str, columns: Iterable[str] = ()) -> "Feature":
+        """Read an expression; a name that is in ``columns`` as it stands is that column."""
+        match = None if text in columns else _EXPRESSION.match(text.strip())
+        if match is None:
+            return cls(text)
+        inner, name = cls.parse(match[2], columns), match[1]
+        numeric = name in ("log", "log1p", "sqrt")
+        if (numeric and (inner.category or inner.transform != "none")) or (
+            name in ("category", "other") and inner.transform != "none"
+        ):
+            raise InputError(
+                f"feature '{text}' transforms '{inner.column}' twice; "
+                "a column is a number with one transform or a category"
+            )
+        if numeric:
+            return replace(inner, transform=name)  # type: ignore[arg-type]
+        if name == "impute":
+            return replace(inner, impute=True)
+        return replace(inner, category=True, other=inner.other or name == "other")
+
+    def __str__(self) -> str:
+        text = self.column
+        if self.category:
+            text = f"other({text})" if self.other else f"category({text})"
+        if self.transform != "none":
+            text = f"{self.transform}({text})"
+        return f"impute({text})" if self.impute else text
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which column plays which part in a table of choices."""
+
+    set: str
+    chosen: str | None
+    items: tuple[Feature, ...]
+    context: tuple[Feature, ...] = ()
+    weight: str | None = None
+    group: str | None = None
+    time: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for a model file."""
+        plain: dict[str, Any] = {
+            name: getattr(self, name) for name in ("set", "chosen", "weight", "group", "time")
+        }
+        return plain | {
+            "items": [vars(feature) for feature in self.items],
+            "context": [vars(feature) for feature in self.context],
+        }
+
+    @classmethod
+    def from_json(cls, plain: dict[str, Any]) -> "Roles":
+        """The roles that :meth:`to_json` wrote."""
+        features = {
+            name: tuple(Feature(**one) for one in plain[name]) for name in ("items", "context")
+        }
+        return cls(**(plain | features))

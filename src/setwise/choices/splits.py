@@ -1,0 +1,68 @@
+"""Training, validation and test parts: whole sets, never rows."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Int
+
+from setwise._errors import InputError
+from setwise.choices.choices import Choices
+
+
+def split(
+    choices: Choices,
+    sizes: Sequence[float] = (0.5, 0.25, 0.25),
+    seed: int = 0,
+    by: Literal["set", "group", "time"] = "set",
+) -> tuple[Choices, ...]:
+    """Split into parts of these relative sizes.
+
+    Args:
+        choices: what to split.
+        sizes: one share a part; 50:25:25 is the paper's train, validation and test.
+        seed: of the random order; the same seed gives the same parts.
+        by: "set" shuffles sets; "group" shuffles groups (``read(group=...)``), so that the same
+            user is never on both sides; "time" cuts in order of ``read(time=...)``, training
+            first, and never between two sets of the same moment.
+
+    >>> import setwise as sw
+    >>> choices = sw.datasets.generate("mnl", sets=100, seed=0).choices
+    >>> [len(part) for part in split(choices)]
+    [50, 25, 25]
+    """
+    if not sizes or min(sizes) <= 0:
+        raise InputError(f"split sizes are {tuple(sizes)}; each part needs a positive share")
+    if by == "set":
+        units = np.arange(len(choices))
+        order = np.random.default_rng(seed).permutation(len(choices))
+    elif by == "group":
+        _, units = np.unique(_column(choices, "group"), return_inverse=True)
+        shuffled = np.random.default_rng(seed).permutation(int(units.max()) + 1)
+        order = np.argsort(shuffled[units], kind="stable")
+    elif by == "time":
+        _, units = np.unique(_column(choices, "time"), return_inverse=True)
+        order = np.argsort(units, kind="stable")
+    else:
+        raise InputError(f"by={by!r} is not one of 'set', 'group', 'time'")
+    parts = np.split(order, _cuts(units[order], sizes))
+    if any(len(part) == 0 for part in parts):
+        raise InputError(
+            f"a part of the split is empty: {len(choices)} sets in {len(np.unique(units))} units "
+            f"of {by} cannot be divided as {tuple(sizes)}"
+        )
+    return tuple(choices.take(np.sort(part)) for part in parts)
+
+
+def _column(choices: Choices, name: Literal["group", "time"]) -> np.ndarray:
+    values = getattr(choices, name)
+    if values is None:
+        raise InputError(f'to split by {name}, name its column when reading: read({name}="...")')
+    return values
+
+
+def _cuts(units: Int[np.ndarray, " sets"], sizes: Sequence[float]) -> Int[np.ndarray, " parts"]:
+    """Where to cut the ordered sets: at the wanted shares, moved on to the next unit's start."""
+    wanted = np.cumsum(sizes)[:-1] / np.sum(sizes) * len(units)
+    starts = np.append(np.flatnonzero(np.diff(units)) + 1, len(units))
+    return starts[np.minimum(np.searchsorted(starts, np.round(wanted)), len(starts) - 1)]

@@ -1,0 +1,215 @@
+"""Outside tables: files, data frames and arrays, seen as named columns.
+
+Frames of any library that narwhals reads come through narwhals; files through Polars, imported
+only when a file is read.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from jaxtyping import Shaped
+
+from setwise._errors import InputError
+from setwise.choices.columns import Column
+
+
+class Table:
+    """Named columns of equal length, with the name to use in errors."""
+
+    def __init__(self, columns: Mapping[str, Any], rows: int, native: Any = None):
+        self._columns = columns
+        self.rows = rows
+        self.native = native
+
+    @property
+    def names(self) -> list[str]:
+        """The columns' names, in order."""
+        return list(self._columns)
+
+    def series(self, name: str, role: str) -> Any:
+        """A raw column, or an error that says which part it was to play."""
+        if name not in self._columns:
+            raise InputError(
+                f"{role} column '{name}' is not in the table; it has: {_listed(self.names)}"
+            )
+        return self._columns[name]
+
+    def ids(self, name: str, role: str) -> Shaped[np.ndarray, " rows"]:
+        """A column of identifiers: any type, nothing missing."""
+        values = _to_numpy(self.series(name, role))
+        absent = values != values if values.dtype.kind != "O" else _is_none(values)
+        if absent.any():
+            raise InputError(
+                f"{role} column '{name}' is missing at row {int(np.argmax(absent))}; "
+                f"every row needs a {role} value"
+            )
+        return values.astype(str) if values.dtype.kind == "O" else values
+
+    def column(self, name: str, role: str, as_category: bool = False) -> Column:
+        """A column in one of the types the library understands."""
+        return _typed(name, self.series(name, role), as_category)
+
+    def duplicates(self) -> Shaped[np.ndarray, " rows"]:
+        """True for rows that repeat an earlier row in every column (frames only).
+
+        Rows of a plain array carry no item's name, so equal ones may be different items.
+        """
+        if self.native is None:
+            return np.zeros(self.rows, bool)
+        frame = nw.from_native(self.native, eager_only=True)
+        if not frame.is_duplicated().any():
+            return np.zeros(self.rows, bool)
+        seen = frame.with_row_index("__row__").unique(
+            subset=self.names, keep="first", maintain_order=True
+        )
+        repeated = np.ones(self.rows, bool)
+        repeated[seen["__row__"].to_numpy()] = False
+        return repeated
+
+
+def open_table(source: Any) -> Table:
+    """A table from a path, a data frame or a mapping of arrays."""
+    if isinstance(source, (str, Path)):
+        source = read_file(Path(source))
+    if isinstance(source, Mapping):
+        columns = {str(name): np.asarray(values) for name, values in source.items()}
+        lengths = {name: len(values) for name, values in columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise InputError(f"the columns differ in length: {lengths}; each needs one value a row")
+        return Table(columns, next(iter(lengths.values()), 0))
+    try:
+        frame = nw.from_native(source, eager_only=True)
+    except TypeError:
+        raise InputError(
+            f"cannot read choices from {type(source).__name__}; give a path to Parquet or CSV, a "
+            "Polars or pandas frame, a mapping of arrays, or an array with set= and chosen= vectors"
+        ) from None
+    columns = {name: frame[name] for name in frame.columns}
+    return Table(columns, len(frame), source)
+
+
+def read_file(path: Path) -> Any:
+    """A Polars frame from a Parquet or CSV file."""
+    import polars as pl
+
+    if not path.exists():
+        raise InputError(f"there is no file {path}")
+    readers = {".parquet": pl.read_parquet, ".csv": pl.read_csv, ".gz": pl.read_csv}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise InputError(f"{path} is neither .parquet nor .csv; convert it to one of them")
+    options = {} if reader is pl.read_parquet else {"try_parse_dates": True}
+    try:
+        return reader(path, **options)  # type: ignore[operator]
+    except pl.exceptions.NoDataError:
+        raise InputError(f"{path} is empty; a table needs a header and at least one set") from None
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{path} cannot be read as a table: {reason}") from error
+
+
+def _typed(name: str, series: Any, as_category: bool) -> Column:
+    """Sort a raw column into numbers, categories and dates."""
+    dtype = series.dtype
+    if isinstance(series, np.ndarray):
+        kind = {"b": "number", "i": "number", "u": "number", "f": "number", "M": "date"}.get(
+            dtype.kind, "text" if dtype.kind in "UO" else ""
+        )
+    elif dtype.is_numeric() or dtype == nw.Boolean:
+        kind = "number"
+    elif dtype in (nw.Date, nw.Datetime):
+        kind = "date"
+    else:
+        textual = (nw.String, nw.Categorical, nw.Enum, nw.Object)
+        kind = "text" if dtype in textual else ""
+    if not kind:
+        raise InputError(
+            f"column '{name}' has type {dtype}; features are numbers, booleans, text or dates"
+        )
+    if kind == "date" and not as_category:
+        return Column(_to_numpy(series).astype("datetime64[s]"))
+    if kind == "number" and not as_category:
+        return Column(_floats(series))
+    column = _categories(_to_numpy(series))
+    if not as_category:
+        _refuse_spoiled_numbers(name, column)
+    return column
+
+
+def _floats(series: Any) -> Shaped[np.ndarray, " n"]:
+    """Floats, NaN where missing; float32 stays as it is, everything else becomes float64."""
+    values = _to_numpy(series)
+    if values.dtype.kind == "O":  # pandas' nullable booleans and integers
+        values = np.where(_is_none(values), np.nan, values)
+    return values if values.dtype == np.float32 else values.astype(np.float64)
+
+
+def _categories(values: Shaped[np.ndarray, " n"]) -> Column:
+    if values.dtype.kind == "O":
+        absent = _is_none(values)
+    elif values.dtype.kind == "f":
+        absent = np.isnan(values)
+        whole = values[~absent]
+        if (whole == np.floor(whole)).all():  # an integer column with gaps: 3, not "3.0"
+            values = np.where(absent, 0, values).astype(np.int64)
+    else:
+        absent = np.zeros(len(values), bool)
+    levels, codes = np.unique(np.where(absent, "", values).astype(str), return_inverse=True)
+    codes = codes.reshape(-1).astype(np.int32)
+    if absent.any():
+        used, codes_present = np.unique(codes[~absent], return_inverse=True)
+        codes = np.full(len(values), -1, np.int32)
+        codes[~absent] = codes_present
+        levels = levels[used]
+    return Column(codes, tuple(levels.tolist()))
+
+
+def _refuse_spoiled_numbers(name: str, column: Column) -> None:
+    """Text that is mostly numbers is a number column with a bad value, not a category."""
+    levels = column.levels or ()
+    readable = np.array([_is_number(level) for level in levels], bool)
+    if not readable.size or readable.mean() <= 0.5:
+        return
+    if readable.all():
+        raise InputError(
+            f"column '{name}' holds numbers written as text; convert it to numbers, "
+            f"or use category({name}) if they are names"
+        )
+    code = int(np.argmin(readable))
+    row = int(np.argmax(column.values == code))
+    raise InputError(
+        f"column '{name}' is text, but most of its values are numbers; row {row} has "
+        f"'{levels[code]}'; correct it, or use category({name}) if they are names"
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _to_numpy(series: Any) -> Shaped[np.ndarray, " n"]:
+    return series if isinstance(series, np.ndarray) else series.to_numpy()
+
+
+def _is_none(values: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
+    """True for None, NaN and pandas' NA (the only values that are not equal to themselves)."""
+    return np.array([value is None or not _same(value) for value in values], bool)
+
+
+def _same(value: Any) -> bool:
+    try:
+        return bool(value == value)
+    except TypeError:  # pandas' NA refuses to be a boolean
+        return False
+
+
+def _listed(names: list[str], most: int = 12) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

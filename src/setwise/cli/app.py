@@ -1,0 +1,291 @@
+"""The commands: fit, predict, evaluate, compare, datasets."""
+
+import sys
+import warnings
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from setwise._errors import InputError
+from setwise.cli import show
+from setwise.cli.source import TABLE_HELP, OnDuplicate, OnMultiple, OnNone, Source, takes_source
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Predict which item people choose from a set, and learn how context moves choices.\n\n"
+    "A table has one row an item; --set names the column of choice sets, --chosen the 0/1 column "
+    "of what was chosen. Start with: setwise compare swissmetro",
+)
+datasets_app = typer.Typer(help="Shipped tables and generators with known truth.")
+app.add_typer(datasets_app, name="datasets")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Seed = Annotated[int, typer.Option(help="Of splits, initial weights and the order of sets.")]
+ModelFile = Annotated[Path, typer.Argument(help="A model file written by 'setwise fit'.")]
+
+
+class SplitBy(StrEnum):
+    """What stays together in a split."""
+
+    set = "set"
+    group = "group"
+    time = "time"
+
+
+class StopOn(StrEnum):
+    """The validation measure that early stopping watches."""
+
+    nll = "nll"
+    accuracy = "accuracy"
+
+
+class Objective(StrEnum):
+    """What training minimises."""
+
+    cross_entropy = "cross_entropy"
+    pairwise = "pairwise"
+    listwise = "listwise"
+
+
+@app.command()
+@takes_source
+def fit(
+    source: Source,
+    out: Annotated[Path, typer.Option(help="Where to write the model file.")],
+    model: Annotated[str, typer.Option(help="Name of a model; see 'setwise compare'.")] = "sda",
+    dimension: Annotated[int | None, typer.Option(help="l, the number of score functions.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Most passes over the data.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Sets a step.")] = None,
+    learning_rate: Annotated[float | None, typer.Option(help="Adam's first step size.")] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="As in AdamW.")] = None,
+    dropout: Annotated[float | None, typer.Option(help="Share of units dropped.")] = None,
+    patience: Annotated[int | None, typer.Option(help="Epochs without gain to stop.")] = None,
+    stop_on: Annotated[StopOn | None, typer.Option(help="What early stopping watches.")] = None,
+    objective: Annotated[Objective | None, typer.Option(help="What to minimise.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Folder to resume from after a kill, to the same model.")
+    ] = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Train a model on all sets of a table and write it to a file.
+
+    A fifth of the sets (of the groups, with --group) is held out to stop early.
+
+    Example: setwise fit swissmetro --model sda --out swissmetro.setwise
+    """
+    from setwise._files import check_writable
+    from setwise.estimators import configured
+
+    check_writable(out)
+    training = {
+        "epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate,
+        "weight_decay": weight_decay, "dropout": dropout, "patience": patience,
+        "stop_on": stop_on and stop_on.value, "objective": objective and objective.value,
+    }  # fmt: skip
+    estimator = configured(model, seed=seed, dimension=dimension, training=training)
+    choices = source.read(seed)
+    _tell_dropped(choices)
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always", UserWarning)
+        estimator.fit(choices, checkpoint=checkpoint)
+    for warning in raised:
+        show.note(f"warning: {warning.message}")
+    estimator.save(out)
+    measured = estimator.evaluate(choices)
+    if json:
+        show.as_json({"model": str(out), "sets": measured.sets, "fit_to_all_sets": dict(measured)})
+    elif hasattr(estimator, "summary"):
+        print(estimator.summary())
+    else:
+        _show_metrics(measured, f"fit to all {measured.sets:,} sets, held out ones included")
+    show.note(f"wrote {out}")
+    if getattr(estimator, "interrupted_", False):
+        raise typer.Exit(130)
+
+
+@app.command()
+def predict(
+    model: ModelFile,
+    table: Annotated[str, typer.Argument(help=TABLE_HELP)],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Parquet or CSV file to write; default: CSV to the terminal."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Add columns 'probability' and 'predicted' to a table, in its order.
+
+    Example: setwise predict swissmetro.setwise swissmetro --out predictions.parquet
+    """
+    from setwise.cli.tables import read_table, write_table
+    from setwise.estimators import load
+
+    if out is not None:
+        write_table(None, out)  # refuse a bad path before the work
+    estimator, frame = load(model), read_table(table)
+    choices = estimator.read(frame)
+    frame = frame.with_columns(
+        probability=estimator.predict_proba(choices), predicted=estimator.predict(choices)
+    )
+    if json:
+        show.as_json(
+            frame.select(estimator.schema_.roles.set, "probability", "predicted").to_dicts()
+        )
+    elif out is None:
+        print(frame.write_csv(), end="")
+    if out is not None:
+        write_table(frame, out)
+        show.note(f"wrote {out}: {len(frame):,} rows")
+
+
+@app.command()
+def evaluate(
+    model: ModelFile,
+    table: Annotated[str, typer.Argument(help=TABLE_HELP)],
+    on_none: Annotated[OnNone, typer.Option(help="Sets without a choice.")] = OnNone.error,
+    on_multiple: Annotated[
+        OnMultiple, typer.Option(help="Sets with several choices.")
+    ] = OnMultiple.error,
+    on_duplicate: Annotated[
+        OnDuplicate, typer.Option(help="Rows that repeat an earlier row.")
+    ] = OnDuplicate.error,
+    json: Json = False,
+) -> None:
+    """Measure a model on a table with known choices.
+
+    Example: setwise evaluate swissmetro.setwise swissmetro
+    """
+    from setwise.choices import Irregular
+    from setwise.cli.tables import read_table
+    from setwise.estimators import load
+
+    estimator = load(model)
+    irregular = Irregular(on_none.value, on_multiple.value, on_duplicate.value)
+    choices = estimator.read(read_table(table), with_choice=True, irregular=irregular)
+    _tell_dropped(choices)
+    measured = estimator.evaluate(choices)
+    if json:
+        errors = dict(measured.standard_errors)
+        show.as_json({"sets": measured.sets, **measured, "standard_errors": errors})
+    else:
+        _show_metrics(measured, f"{measured.sets:,} sets")
+
+
+@app.command()
+@takes_source
+def compare(
+    source: Source,
+    models: Annotated[
+        str, typer.Option(help="Names, separated by commas: mnl, sdw, sde, sda, sda_difference.")
+    ] = "mnl,sdw,sde,sda",
+    splits: Annotated[int, typer.Option(help="Number of random 50:25:25 splits.")] = 5,
+    split_by: Annotated[SplitBy, typer.Option(help="What stays together.")] = SplitBy.set,
+    metric: Annotated[str, typer.Option(help="What to sort by.")] = "nll",
+    report: Annotated[
+        Path | None, typer.Option(help="Write a page with tables and pictures here (HTML).")
+    ] = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Train several models on the same splits and show which predicts best.
+
+    Example: setwise compare swissmetro --splits 5 --report report.html
+    """
+    from setwise._files import check_writable
+    from setwise.choices import expressions
+    from setwise.estimators import named
+
+    if report is not None:
+        check_writable(report)
+    estimators = {name: named(name) for name in expressions(models)}
+    choices = source.read(seed)
+    _tell_dropped(choices)
+    from setwise.experiments import compare as run
+    from setwise.experiments import write_report
+    from setwise.experiments.report import HEADS, cells, note
+
+    with show.cells_bar(len(estimators) * splits) as on_cell:
+        result = run(
+            estimators, choices, splits=splits, seed=seed, by=split_by.value, metric=metric,
+            on_cell=on_cell,
+        )  # fmt: skip
+    if json:
+        show.as_json(result.to_json())
+    else:
+        show.table(HEADS, [cells(row) for row in result.leaderboard()], title=result.data)
+        print(note(result))
+    if report is not None:
+        write_report(result, report, f"Models of choice on {Path(source.table).stem}")
+        show.note(f"wrote {report}")
+
+
+@datasets_app.callback(invoke_without_command=True)
+def datasets(context: typer.Context, json: Json = False) -> None:
+    """List the data sets that come with setwise."""
+    if context.invoked_subcommand is not None:
+        return
+    from dataclasses import asdict
+
+    from setwise import datasets as room
+
+    if json:
+        show.as_json([asdict(one) for one in room.catalogue()])
+        return
+    rows = [(one.name, one.kind, one.summary, one.source) for one in room.catalogue()]
+    show.table(("name", "kind", "what", "source"), rows, numbers=False)
+
+
+@datasets_app.command()
+def write(
+    name: Annotated[str, typer.Argument(help="Name of a data set; 'setwise datasets' lists them.")],
+    out: Annotated[Path, typer.Option(help="Parquet or CSV file to write.")],
+    sets: Annotated[int, typer.Option(help="Sets to draw, for generators.")] = 1000,
+    seed: Annotated[int, typer.Option(help="Of the draw, for generators.")] = 0,
+) -> None:
+    """Write a data set to a file.
+
+    Example: setwise datasets write decoy --sets 5000 --out decoy.parquet
+    """
+    from setwise import datasets as room
+    from setwise.cli.tables import write_table
+
+    write_table(None, out)
+    generated = room.find(name).kind == "generated"
+    frame = room.generate(name, sets, seed).table if generated else room.table(name)
+    write_table(frame, out)
+    show.note(f"wrote {out}: {len(frame):,} rows")
+
+
+def main() -> None:
+    """Run the command line; bad input is one sentence and exit code 2."""
+    try:
+        app()
+    except InputError as error:
+        show.note(f"error: {error}")
+        sys.exit(2)
+
+
+def _tell_dropped(choices: Any) -> None:
+    dropped = choices.dropped
+    for count, what in (
+        (dropped.without_choice, "sets without a choice"),
+        (dropped.several_choices, "sets with several choices"),
+        (dropped.duplicate_rows, "repeated rows"),
+    ):
+        if count:
+            show.note(f"dropped {count:,} {what}")
+
+
+def _show_metrics(measured: Any, title: str) -> None:
+    rows = [
+        (name, f"{value:.4f}", f"{measured.standard_errors[name]:.4f}")
+        if name in measured.standard_errors
+        else (name, f"{value:.4f}", "")
+        for name, value in measured.items()
+    ]
+    show.table(("measure", "value", "standard error"), rows, title=title)

@@ -1,0 +1,89 @@
+"""Results on the terminal: tables for people, JSON for programs, progress on standard error."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from setwise.experiments import Cell
+
+
+def as_json(value: Any) -> None:
+    """Print plain values as JSON; numbers that JSON does not have become null."""
+    print(json.dumps(_plain(value), indent=2))
+
+
+def table(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    title: str | None = None,
+    numbers: bool = True,
+) -> None:
+    """Print a table; the first column is text, the others are numbers unless told not."""
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(title=title, title_justify="left")
+    for place, head in enumerate(heads):
+        shown.add_column(head, justify="right" if place and numbers else "left", no_wrap=place == 0)
+    for row in rows:
+        shown.add_row(*row)
+    console = Console()
+    # A pipe has no width; a table cut to 80 columns there would lose numbers.
+    Console(width=None if console.is_terminal else 160).print(shown)
+
+
+def note(text: str) -> None:
+    """A line for people, out of the way of results."""
+    print(text, file=sys.stderr)
+
+
+@contextmanager
+def cells_bar(total: int) -> "Iterator[Callable[[Cell], None]]":
+    """A callback for every finished model and split: a bar on a terminal, lines elsewhere."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    finished = 0
+
+    def line(cell: "Cell") -> str:
+        scores = f"top-1 {100 * cell.metrics['top1']:.1f} %  NLL {cell.metrics['nll']:.4f}"
+        return f"split {cell.split + 1}  {cell.model:<16} {scores}  {cell.seconds:.1f} s"
+
+    if not console.is_terminal:
+
+        def report(cell: "Cell") -> None:
+            nonlocal finished
+            finished += 1
+            note(f"[{finished}/{total}] {line(cell)}")
+
+        yield report
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console, transient=True) as bars:
+        task = bars.add_task("comparing", total=total)
+
+        def advance(cell: "Cell") -> None:
+            bars.console.print(line(cell), highlight=False)
+            bars.advance(task)
+
+        yield advance
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    if isinstance(value, float) and value != value:
+        return None
+    return value

@@ -1,0 +1,123 @@
+"""The options that say where choices come from, shared by every command that reads a table."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from setwise.choices import Choices
+
+
+class OnNone(StrEnum):
+    """What to do with sets without a choice."""
+
+    error = "error"
+    drop = "drop"
+    outside = "outside"
+
+
+class OnMultiple(StrEnum):
+    """What to do with sets of several choices."""
+
+    error = "error"
+    drop = "drop"
+
+
+class OnDuplicate(StrEnum):
+    """What to do with repeated rows."""
+
+    error = "error"
+    drop = "drop"
+    keep = "keep"
+
+
+TABLE_HELP = "A Parquet or CSV file, one row an item; or the name of a shipped data set."
+ITEMS_HELP = (
+    "Item features, separated by commas: column names, or log(x), log1p(x), sqrt(x), category(x), "
+    "other(x), impute(x). Default: every column without another role."
+)
+OUTSIDE_HELP = "Sets without a choice; 'outside' adds an outside option to every set."
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table on the command line, with the roles of its columns."""
+
+    table: Annotated[str, typer.Argument(help=TABLE_HELP)]
+    set: Annotated[str | None, typer.Option(help="Column that names the choice set.")] = None
+    chosen: Annotated[str | None, typer.Option(help="0/1 column of the chosen item.")] = None
+    items: Annotated[str | None, typer.Option(help=ITEMS_HELP)] = None
+    context: Annotated[str | None, typer.Option(help="Features of the whole set.")] = None
+    weight: Annotated[str | None, typer.Option(help="Column of positive weights.")] = None
+    group: Annotated[str | None, typer.Option(help="Column of users, to split by.")] = None
+    time: Annotated[str | None, typer.Option(help="Column of moments, to split by.")] = None
+    on_none: Annotated[OnNone, typer.Option(help=OUTSIDE_HELP)] = OnNone.error
+    on_multiple: Annotated[OnMultiple, typer.Option(help="Sets with several choices.")] = (
+        OnMultiple.error
+    )
+    on_duplicate: Annotated[
+        OnDuplicate, typer.Option(help="Rows that repeat an earlier row in every column.")
+    ] = OnDuplicate.error
+    rare: Annotated[
+        float, typer.Option(help="Category levels below this share of rows become 'other'.")
+    ] = 0.01
+    min_items: Annotated[int, typer.Option(help="Leave smaller sets out.")] = 1
+    max_items: Annotated[int | None, typer.Option(help="Leave larger sets out.")] = None
+    max_sets: Annotated[int | None, typer.Option(help="Use a random sample of sets.")] = None
+
+    def read(self, seed: int) -> "Choices":
+        """The choices that the options describe."""
+        from setwise import datasets
+        from setwise._errors import InputError
+        from setwise.choices import expressions, read
+
+        roles: dict[str, Any] = {}
+        table: Any = self.table
+        if self.table in datasets.names() and not Path(self.table).exists():
+            roles, table = datasets.roles(self.table), datasets.table(self.table)
+        given = {
+            name: getattr(self, name)
+            for name in ("set", "chosen", "weight", "group", "time")
+            if getattr(self, name) is not None
+        }
+        for name in ("items", "context"):
+            if getattr(self, name) is not None:
+                given[name] = expressions(getattr(self, name))
+        roles |= given
+        for name in ("set", "chosen"):
+            if name not in roles:
+                raise InputError(f"--{name} is missing: name the {name} column of {self.table}")
+        choices = read(
+            table, **roles, on_none=self.on_none.value, on_multiple=self.on_multiple.value,
+            on_duplicate=self.on_duplicate.value, rare=self.rare,
+        ).limit(self.max_items, self.min_items)  # fmt: skip
+        return choices if self.max_sets is None else choices.sample(self.max_sets, seed)
+
+
+def takes_source(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of :class:`Source`; it receives them as its first argument."""
+    shared = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=field.type,
+            default=inspect.Parameter.empty if field.name == "table" else field.default,
+        )
+        for field in fields(Source)
+    ]
+    own = list(inspect.signature(command).parameters.values())[1:]
+
+    @functools.wraps(command)
+    def with_source(**arguments: Any) -> None:
+        source = Source(**{parameter.name: arguments.pop(parameter.name) for parameter in shared})
+        command(source, **arguments)
+
+    own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
+    with_source.__signature__ = inspect.Signature([*shared, *own])  # type: ignore[attr-defined]
+    return with_source

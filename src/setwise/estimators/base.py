@@ -1,0 +1,198 @@
+"""What every estimator does: read like the model was trained, predict, rank, evaluate, save."""
+
+from abc import abstractmethod
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from jaxtyping import Float, Int
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from setwise._errors import InputError
+from setwise.artifact import Artifact
+from setwise.choices import Choices, Irregular, Schema, open_table, read_as
+from setwise.metrics import Metrics, measure, predicted
+from setwise.models import Model
+from setwise.training import row_log_probabilities
+
+
+class Estimator(BaseEstimator):
+    """The scikit-learn face of a choice model.
+
+    ``__init__`` stores its arguments, :meth:`fit` learns and returns self, fitted attributes end
+    in an underscore: ``schema_`` (from table to numbers) and ``model_`` (from numbers to scores).
+    """
+
+    schema_: Schema
+    model_: Model
+
+    @abstractmethod
+    def fit(
+        self,
+        choices: Choices,
+        validation: Choices | None = None,
+        *,
+        checkpoint: str | Path | None = None,
+        progress: bool | None = None,
+    ) -> "Estimator":
+        """Learn from choices.
+
+        Args:
+            choices: the training sets.
+            validation: sets to stop early on. Estimators that need them and get none hold out
+                a fifth of the training sets (whole groups, where a group column was read).
+            checkpoint: a folder for the state of a long fit; the same call after a kill goes on
+                from there and ends with the identical model.
+            progress: show a bar; by default on a terminal only.
+        """
+
+    def predict_proba(self, data: Any) -> Float[np.ndarray, " rows"]:
+        """P(x | s), one probability a row, in the table's order.
+
+        ``data`` is a :class:`Choices` or any table with the columns of the training table; sets
+        may have sizes never seen in training. Probabilities of a set add up to 1, less the
+        outside option's share where there is one.
+        """
+        choices = self._choices(data)
+        return choices.in_table_order(self._row_probabilities(choices))
+
+    def predict(self, data: Any) -> Int[np.ndarray, " rows"]:
+        """1 for the most probable item of each set and 0 for the others, one value a row.
+
+        Where the outside option is the most probable, no row of the set has a 1.
+        """
+        choices = self._choices(data)
+        encoded = self.schema_.encode(choices)
+        best = predicted(row_log_probabilities(self.model_, encoded), encoded.offsets)
+        return choices.in_table_order(best[self._real_rows(choices)].astype(np.int64))
+
+    def rank(self, data: Any) -> Any:
+        """The table with columns ``probability`` and ``rank``, sorted within each set.
+
+        Equal probabilities share the mean of their ranks. A frame comes back as its own kind,
+        anything else as a Polars frame.
+        """
+        choices = self._choices(data)
+        probability = self._row_probabilities(choices)
+        starts = np.repeat(choices.offsets[:-1], choices.sizes)
+        order = np.lexsort((-probability, starts))
+        table = None if isinstance(data, Choices) else open_table(data).native
+        if table is None:
+            import polars as pl
+
+            table = pl.DataFrame(
+                {choices.roles.set: np.repeat(choices.set_ids, choices.sizes)}
+                | {name: column.text() for name, column in choices.columns.items()}
+            )
+            rows = order
+        else:
+            rows = choices.rows[order]
+        frame = nw.from_native(table, eager_only=True)[rows.tolist()]
+        added = {"probability": probability[order], "rank": _ranks(probability, choices)[order]}
+        space = nw.get_native_namespace(frame)
+        series = [nw.new_series(name, values, backend=space) for name, values in added.items()]
+        if hasattr(table, "index"):  # pandas aligns columns by index: put it in the new order first
+            frame = nw.from_native(nw.to_native(frame).reset_index(drop=True), eager_only=True)
+        return nw.to_native(frame.with_columns(*series))
+
+    def evaluate(self, data: Any) -> Metrics:
+        """top1, top5, mean_rank, mrr, nll (with standard errors over sets), rho2, calibration."""
+        choices = self._choices(data, with_choice=True)
+        encoded = self.schema_.encode(choices)
+        if encoded.chosen is None:
+            raise InputError("these choices do not say what was chosen; read them with chosen=")
+        scores = row_log_probabilities(self.model_, encoded)
+        return measure(scores, encoded.offsets, encoded.chosen, encoded.weight)
+
+    def score(self, data: Any) -> float:
+        """Top-1 accuracy, the measure that scikit-learn's tools look at."""
+        return self.evaluate(data).top1
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to one file; :func:`setwise.load` reads it."""
+        self._check_fitted()
+        self._to_artifact().write(path)
+
+    def read(
+        self, table: Any, with_choice: bool = False, irregular: Irregular | None = None
+    ) -> Choices:
+        """Read a table as this model was trained to: the same columns in the same roles."""
+        self._check_fitted()
+        roles, opened = self.schema_.roles, open_table(table)
+        if with_choice:
+            if roles.chosen is None:
+                raise InputError("this model's training table had no chosen column to evaluate by")
+            roles = replace(roles, group=None, time=None)
+        else:
+            roles = replace(roles, chosen=None, weight=None, group=None, time=None)
+        for feature in roles.items + roles.context:
+            if feature.column not in opened.names:
+                raise InputError(
+                    f"feature column '{feature.column}' is missing; the model was trained with it "
+                    f"(the table has: {', '.join(opened.names)})"
+                )
+        if irregular is None:  # prediction takes rows as they come
+            irregular = Irregular() if with_choice else Irregular(on_duplicate="keep")
+        return read_as(roles, opened, irregular, outside=self.schema_.outside)
+
+    def _choices(self, data: Any, with_choice: bool = False) -> Choices:
+        self._check_fitted()
+        return data if isinstance(data, Choices) else self.read(data, with_choice)
+
+    def _row_probabilities(self, choices: Choices) -> Float[np.ndarray, " rows"]:
+        scores = row_log_probabilities(self.model_, self.schema_.encode(choices))
+        return np.exp(scores[self._real_rows(choices)])
+
+    def _real_rows(self, choices: Choices) -> np.ndarray:
+        """Which encoded rows are the table's: all but the outside options."""
+        if not self.schema_.outside:
+            return np.ones(len(choices.rows), bool)
+        real = np.ones(len(choices.rows) + len(choices), bool)
+        real[choices.offsets[1:] + np.arange(len(choices))] = False
+        return real
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "model_"):
+            name = type(self).__name__
+            raise NotFittedError(f"this {name} is not fitted yet; call fit(choices) first")
+
+    @abstractmethod
+    def _to_artifact(self) -> Artifact:
+        """What the model file holds."""
+
+    @abstractmethod
+    def _restore(self, artifact: Artifact) -> None:
+        """Become the fitted estimator that wrote this."""
+
+
+def trainable(choices: Choices) -> Choices:
+    """Training data that a model can learn from, or an error that says why not."""
+    if not isinstance(choices, Choices):
+        raise InputError(
+            f"fit needs Choices, not {type(choices).__name__}; make them with setwise.read(...)"
+        )
+    if choices.chosen is None:
+        raise InputError("these choices do not say what was chosen; read them with chosen=")
+    alone = choices.sizes + choices.outside < 2
+    if alone.any():
+        which = choices.set_ids[int(np.argmax(alone))]
+        raise InputError(
+            f"set '{choices.roles.set}'={which} has only one item ({int(alone.sum())} such sets in "
+            "all): its choice is certain and teaches nothing; leave such sets out with "
+            "choices.limit(min_items=2), on the command line --min-items 2"
+        )
+    return choices
+
+
+def _ranks(probability: Float[np.ndarray, " rows"], choices: Choices) -> Float[np.ndarray, " rows"]:
+    """Rank within the set, 1 for the most probable; ties share their mean rank."""
+    starts = np.repeat(choices.offsets[:-1], choices.sizes)
+    order = np.lexsort((-probability, starts))
+    place = np.empty(len(order))
+    place[order] = np.arange(len(order)) - starts + 1.0
+    _, tie = np.unique(np.stack([starts, -probability]), axis=1, return_inverse=True)
+    tie = tie.reshape(-1)
+    return (np.bincount(tie, place) / np.bincount(tie))[tie]

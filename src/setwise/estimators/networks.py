@@ -1,0 +1,182 @@
+"""Estimators of the paper's models, trained by gradients: SDW, SDE and SDA."""
+
+import warnings
+from abc import abstractmethod
+from dataclasses import asdict
+from pathlib import Path
+from typing import Literal
+
+import jax.numpy as jnp
+
+from setwise._trees import named_arrays, with_arrays
+from setwise.artifact import Artifact
+from setwise.choices import Choices, Schema, split
+from setwise.estimators.base import Estimator, trainable
+from setwise.models import ZOO, Recipe, Sizes
+from setwise.progress import epoch_bar
+from setwise.training import Training, fit
+
+
+class TrainedEstimator(Estimator):
+    """An aggregation trained by gradients with early stopping.
+
+    Fitted attributes: ``history_`` (loss, validation NLL and accuracy of each epoch),
+    ``best_epoch_``, ``interrupted_`` (Ctrl-C ended training; the model is the best until then).
+    """
+
+    training: Training
+    seed: int
+
+    @property
+    @abstractmethod
+    def recipe(self) -> Recipe:
+        """The model's entry in the zoo."""
+
+    @abstractmethod
+    def _sizes(self) -> Sizes:
+        """The sizes that the arguments ask for."""
+
+    def fit(
+        self,
+        choices: Choices,
+        validation: Choices | None = None,
+        *,
+        checkpoint: str | Path | None = None,
+        progress: bool | None = None,
+    ) -> "TrainedEstimator":
+        choices = trainable(choices)
+        if validation is None:
+            by: Literal["set", "group"] = "set" if choices.group is None else "group"
+            choices, validation = split(choices, (0.8, 0.2), self.seed, by)
+        schema = Schema.fit(choices)
+        train, valid = schema.encode(choices), schema.encode(trainable(validation))
+        model = self.recipe.initial(schema.width, self._sizes(), jnp.uint32(self.seed))
+        with epoch_bar(type(self).__name__, self.training, progress) as on_epoch:
+            result = fit(
+                model, train, valid, self.training, self.seed,
+                None if checkpoint is None else Path(checkpoint), on_epoch,
+            )  # fmt: skip
+        if result.interrupted:
+            warnings.warn(
+                f"training was interrupted; keeping the model of epoch {result.best_epoch}, "
+                "the best so far",
+                stacklevel=2,
+            )
+        self.schema_, self.model_ = schema, result.model
+        self.history_, self.best_epoch_ = list(result.history), result.best_epoch
+        self.interrupted_ = result.interrupted
+        return self
+
+    def _to_artifact(self) -> Artifact:
+        params = self.get_params(deep=False) | {"training": asdict(self.training)}
+        fitted = {
+            "history": self.history_,
+            "best_epoch": self.best_epoch_,
+            "interrupted": self.interrupted_,
+        }
+        arrays = named_arrays(self.model_)
+        return Artifact(type(self).__name__, params, self.schema_, fitted, arrays)
+
+    def _restore(self, artifact: Artifact) -> None:
+        self.training = Training(**artifact.params["training"])
+        self.schema_ = artifact.schema
+        skeleton = self.recipe.skeleton(artifact.schema.width, self._sizes())
+        self.model_ = with_arrays(skeleton, artifact.arrays)
+        self.history_ = artifact.fitted["history"]
+        self.best_epoch_ = artifact.fitted["best_epoch"]
+        self.interrupted_ = artifact.fitted["interrupted"]
+
+
+class SDW(TrainedEstimator):
+    """Set-dependent weights: g(x, s) = < w(s), F(x) >.
+
+    Args:
+        dimension: l, the number of score functions.
+        hidden: units in each layer of the set network.
+        wiring: "joint" (one network sees all scores) or "shared" (one for each score alone).
+        training: how to train.
+        seed: of the initial weights, the order of the sets and dropout.
+
+    >>> import setwise as sw
+    >>> train, valid, test = sw.split(sw.datasets.generate("mnl", sets=400).choices)
+    >>> model = SDW(dimension=4, training=sw.Training(epochs=5)).fit(train, valid)
+    >>> bool(model.score(test) > 0.1)
+    True
+    """
+
+    def __init__(
+        self,
+        dimension: int = 24,
+        *,
+        hidden: int = 16,
+        wiring: Literal["joint", "shared"] = "joint",
+        training: Training = Training(),  # noqa: B008 (frozen)
+        seed: int = 0,
+    ):
+        self.dimension = dimension
+        self.hidden = hidden
+        self.wiring = wiring
+        self.training = training
+        self.seed = seed
+
+    @property
+    def recipe(self) -> Recipe:
+        return ZOO["sdw"]
+
+    def _sizes(self) -> Sizes:
+        return Sizes(dimension=self.dimension, hidden=self.hidden, wiring=self.wiring)
+
+
+class SDE(SDW):
+    """Set-dependent evaluation: g(x, s) = < v, mu(F(x) - r(s)) >; arguments as for :class:`SDW`."""
+
+    @property
+    def recipe(self) -> Recipe:
+        return ZOO["sde"]
+
+
+class SDA(TrainedEstimator):
+    """Set-dependent aggregation: g(x, s) = < w(s), mu(F(x) compared with r(s)) >.
+
+    Args:
+        dimension: l, the number of score functions.
+        comparison: "inner" (< f_i(x), r_i(s) >, the paper's experiments) or "difference"
+            (f_i(x) - r_i(s), the paper's Eq. 5).
+        components: k, the size of the vectors that "inner" compares.
+        hidden: units in each layer of the set networks.
+        wiring: "joint" (one network sees all scores) or "shared" (one for each score alone).
+        training: how to train.
+        seed: of the initial weights, the order of the sets and dropout.
+
+    >>> import setwise as sw
+    >>> train, valid, test = sw.split(sw.datasets.generate("mnl", sets=400).choices)
+    >>> model = SDA(dimension=4, training=sw.Training(epochs=5)).fit(train, valid)
+    >>> model.predict_proba(test).shape == test.rows.shape
+    True
+    """
+
+    def __init__(
+        self,
+        dimension: int = 24,
+        *,
+        comparison: Literal["inner", "difference"] = "inner",
+        components: int = 16,
+        hidden: int = 16,
+        wiring: Literal["joint", "shared"] = "joint",
+        training: Training = Training(),  # noqa: B008 (frozen)
+        seed: int = 0,
+    ):
+        self.dimension = dimension
+        self.comparison = comparison
+        self.components = components
+        self.hidden = hidden
+        self.wiring = wiring
+        self.training = training
+        self.seed = seed
+
+    @property
+    def recipe(self) -> Recipe:
+        return ZOO["sda" if self.comparison == "inner" else "sda_difference"]
+
+    def _sizes(self) -> Sizes:
+        return Sizes(self.dimension, self.components, self.hidden, self.wiring)

@@ -1,0 +1,71 @@
+"""Figures as SVG text: readable, safe for colour-blind readers, the same bytes every time."""
+
+import io
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from setwise.experiments.comparison import Comparison
+
+LABELS = {
+    "top1": "top-1 accuracy (%)",
+    "top5": "top-5 accuracy (%)",
+    "nll": "negative log-likelihood a choice",
+    "mean_rank": "mean rank of the chosen item",
+    "mrr": "mean reciprocal rank",
+    "rho2": "McFadden's rho²",
+    "calibration_error": "calibration error",
+}
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+PERCENT = ("top1", "top5")
+
+
+def dots(comparison: Comparison, metrics: tuple[str, ...] = ("top1", "nll")) -> str:
+    """Means over splits with standard errors, one panel a measure, best model on top."""
+    rows = comparison.leaderboard()[::-1]
+    figure = Figure(figsize=(9, 1.2 + 0.42 * len(rows)), layout="constrained")
+    panels = figure.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
+    for panel, metric in zip(panels, metrics, strict=True):
+        unit = 100 if metric in PERCENT else 1
+        for place, row in enumerate(rows):
+            colour = COLOURS[comparison.models.index(row.model) % len(COLOURS)]
+            error = np.nan_to_num(row.standard_error[metric]) * unit
+            panel.errorbar(
+                row.mean[metric] * unit, place, xerr=error, fmt="o", color=colour, capsize=4
+            )
+        panel.set_yticks(range(len(rows)), [row.model for row in rows])
+        panel.set_ylim(-0.6, len(rows) - 0.4)
+        panel.set_xlabel(LABELS[metric])
+        panel.grid(axis="x", alpha=0.3)
+    return _svg(figure)
+
+
+def splits(comparison: Comparison) -> str:
+    """Each model's difference from the best one, split by split: is the order stable?"""
+    best = comparison.models.index(comparison.leaderboard()[0].model)
+    table = comparison.values(comparison.metric)
+    unit = 100 if comparison.metric in PERCENT else 1
+    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    panel = figure.subplots()
+    panel.axhline(0, color="grey", linewidth=1)
+    for i, model in enumerate(comparison.models):
+        if i != best:
+            panel.plot(
+                np.arange(1, table.shape[1] + 1), unit * (table[i] - table[best]), "o-",
+                color=COLOURS[i % len(COLOURS)], label=model,
+            )  # fmt: skip
+    panel.set_xlabel("split")
+    panel.set_xticks(np.arange(1, table.shape[1] + 1))
+    panel.set_ylabel(f"{LABELS[comparison.metric]},\nless that of {comparison.models[best]}")
+    panel.grid(alpha=0.3)
+    if len(comparison.models) > 1:
+        panel.legend(frameon=False, ncols=4)
+    return _svg(figure)
+
+
+def _svg(figure: Figure) -> str:
+    text = io.StringIO()
+    with rc_context({"svg.hashsalt": "setwise", "svg.fonttype": "path"}):
+        figure.savefig(text, format="svg", metadata={"Date": None})
+    return text.getvalue().partition("?>")[2].partition("<svg")[2].join(("<svg", ""))

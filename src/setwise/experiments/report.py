@@ -1,0 +1,116 @@
+"""A comparison as one self-contained HTML page: tables and pictures, no request to the network."""
+
+import html
+from pathlib import Path
+
+from setwise._files import check_writable, whole_file
+from setwise.experiments import figures
+from setwise.experiments.comparison import Comparison, Row
+
+HEADS = ("model", "top-1 %", "top-5 %", "mean rank", "MRR", "NLL", "difference", "p", "seconds")
+
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto;
+  padding: 0 1rem; }}
+h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.15rem; margin-top: 2rem; }}
+.scroll {{ overflow-x: auto; }}
+table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
+th, td {{ padding: .35rem .7rem; text-align: right; border-bottom: 1px solid #8884;
+  white-space: nowrap; }}
+th:first-child, td:first-child {{ text-align: left; }}
+tbody tr:first-child {{ font-weight: 600; }}
+figure {{ margin: 1rem 0; background: #fff; padding: .5rem; border-radius: .4rem; }}
+figure svg {{ width: 100%; height: auto; }}
+figcaption {{ color: #444; font-size: .9rem; }}
+</style></head><body>
+<h1>{title}</h1>
+<p>{data}</p>
+<p>{verdict}</p>
+<h2>Leaderboard</h2>
+<div class="scroll">{table}</div>
+<p>{note}</p>
+<h2>How good, and how sure</h2>
+<figure>{dots}<figcaption>Dots are means over the splits, bars one standard error. Further right is
+better for accuracy, further left for the negative log-likelihood.</figcaption></figure>
+<h2>Split by split</h2>
+<figure>{splits}<figcaption>Every model's distance from the best one on each split. A line that
+never crosses zero lost every time.</figcaption></figure>
+</body></html>
+"""
+
+
+def write_report(comparison: Comparison, path: str | Path, title: str = "Model comparison") -> None:
+    """Write the page, whole or not at all."""
+    check_writable(path)
+    page = PAGE.format(
+        title=html.escape(title),
+        data=html.escape(comparison.data),
+        verdict=html.escape(_verdict(comparison)),
+        table=_table(comparison),
+        note=html.escape(note(comparison)),
+        dots=figures.dots(comparison),
+        splits=figures.splits(comparison),
+    )
+    with whole_file(path) as beside:
+        beside.write_text(page, encoding="utf-8")
+
+
+def _verdict(comparison: Comparison) -> str:
+    rows = comparison.leaderboard()
+    label = figures.LABELS[comparison.metric]
+    text = f"By {label}, {rows[0].model} is first."
+    clear = [row.model for row in rows[1:] if row.p is not None and row.p < 0.05]
+    close = [row.model for row in rows[1:] if row.model not in clear]
+    if clear:
+        text += f" It is clearly ahead of {', '.join(clear)} (corrected p < 0.05)."
+    if close:
+        text += f" Its lead over {', '.join(close)} may be chance."
+    return text
+
+
+def note(comparison: Comparison) -> str:
+    """How to read the leaderboard."""
+    splits = comparison.values(comparison.metric).shape[1]
+    text = (
+        f"Means ± standard errors over {splits} random splits "
+        f"({':'.join(f'{100 * size:g}' for size in comparison.sizes)} of whole sets). "
+        "Difference: paired with the first model on the same splits; p: corrected resampled t-test "
+        "(Nadeau and Bengio), Holm-corrected."
+    )
+    friedman = comparison.friedman()
+    return (
+        text
+        if friedman is None
+        else f"{text} Friedman's test that all are equal: p = {friedman:.2g}."
+    )
+
+
+def _table(comparison: Comparison) -> str:
+    head = "".join(f"<th>{name}</th>" for name in HEADS)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells(row)) + "</tr>"
+        for row in comparison.leaderboard()
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def cells(row: Row) -> list[str]:
+    """A row of the leaderboard as text, as the page and the terminal show it."""
+
+    def measured(name: str, unit: float, digits: int) -> str:
+        error = row.standard_error[name] * unit
+        text = f"{row.mean[name] * unit:.{digits}f}"
+        return text if error != error else f"{text} ± {error:.{digits}f}"
+
+    shown = [measured("top1", 100, 2), measured("top5", 100, 2), measured("mean_rank", 1, 3)]
+    shown += [measured("mrr", 1, 4), measured("nll", 1, 4)]
+    if row.p is None:
+        compared = ["best", ""]
+    else:
+        compared = [f"{row.difference:+.4f} ± {row.difference_standard_error:.4f}", f"{row.p:.2g}"]
+    return [row.model, *shown, *compared, f"{row.seconds:.1f}"]

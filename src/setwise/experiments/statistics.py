@@ -1,0 +1,57 @@
+"""Are two models different, or is it the split? Paired statistics over the same splits."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+from scipy import stats
+
+
+def standard_error(values: Float[np.ndarray, "*n splits"]) -> Float[np.ndarray, "*n"]:
+    """Of the mean over splits; NaN for a single one."""
+    splits = values.shape[-1]
+    if splits < 2:
+        return np.full(values.shape[:-1], np.nan)
+    return values.std(-1, ddof=1) / np.sqrt(splits)
+
+
+def paired_p(differences: Float[np.ndarray, " splits"], test_share: float) -> float:
+    """Two-sided p-value that the mean paired difference is zero: the corrected resampled t-test.
+
+    Random splits of the same data overlap, so the plain t-test is too sure of itself; Nadeau and
+    Bengio (2003) add test size / training size to 1 / splits. ``test_share`` is that ratio.
+
+    >>> paired_p(np.array([1.0, 1.1, 0.9, 1.0]), 0.5) < 0.01
+    True
+    """
+    splits = len(differences)
+    if splits < 2:
+        return float("nan")
+    variance = differences.var(ddof=1)
+    if variance == 0:
+        return 1.0 if differences.mean() == 0 else 0.0
+    t = differences.mean() / np.sqrt((1 / splits + test_share) * variance)
+    return float(2 * stats.t.sf(abs(t), splits - 1))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's correction for several comparisons.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    order = np.argsort(p_values)
+    corrected, running = np.empty(len(p_values)), 0.0
+    for place, index in enumerate(order):
+        running = max(running, min(1.0, (len(p_values) - place) * p_values[index]))
+        corrected[index] = running
+    return corrected.tolist()
+
+
+def friedman_p(table: Float[np.ndarray, "models splits"]) -> float | None:
+    """p-value of Friedman's test that all models rank alike; None for fewer than three models."""
+    if table.shape[0] < 3 or table.shape[1] < 2:
+        return None
+    if (table == table[0]).all():
+        return 1.0
+    return float(stats.friedmanchisquare(*table).pvalue)

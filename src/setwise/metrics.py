@@ -1,0 +1,173 @@
+"""How good predictions are: of one model on one set of choices.
+
+Ties are handled by expectation: if the chosen item shares its score with others, its rank is
+uniform among the places that they share. Array order never decides.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+HIGHER_IS_BETTER: Mapping[str, bool] = {
+    "top1": True,
+    "top5": True,
+    "mean_rank": False,
+    "mrr": True,
+    "nll": False,
+    "rho2": True,
+    "calibration_error": False,
+}
+CALIBRATION_BINS = 15
+
+
+@dataclass(frozen=True, eq=False)
+class Ranks:
+    """Where the chosen item of each set stands: how many items are better, how many are equal."""
+
+    better: Int[np.ndarray, " sets"]
+    equal: Int[np.ndarray, " sets"]  # the chosen item itself included
+
+    @classmethod
+    def of(
+        cls,
+        scores: Float[np.ndarray, " rows"],
+        offsets: Int[np.ndarray, " sets_and_one"],
+        chosen: Int[np.ndarray, " sets"],
+    ) -> "Ranks":
+        """Compare every item with the chosen item of its set."""
+        starts, sizes = offsets[:-1], np.diff(offsets)
+        rival = np.repeat(scores[starts + chosen], sizes)
+        better = np.add.reduceat((scores > rival).astype(np.int64), starts)
+        equal = np.add.reduceat((scores == rival).astype(np.int64), starts)
+        return cls(better, equal)
+
+    def top(self, k: int) -> Float[np.ndarray, " sets"]:
+        """The probability that the chosen item is among the k best.
+
+        >>> Ranks(np.array([0, 0, 1]), np.array([1, 4, 1])).top(1).tolist()
+        [1.0, 0.25, 0.0]
+        """
+        return np.clip((k - self.better) / self.equal, 0, 1)
+
+    def mean_rank(self) -> Float[np.ndarray, " sets"]:
+        """The expected rank, 1 for the best."""
+        return self.better + (self.equal + 1) / 2
+
+    def reciprocal(self) -> Float[np.ndarray, " sets"]:
+        """The expected reciprocal rank: the mean of 1 / rank over the places shared."""
+        harmonic = np.concatenate([[0], np.cumsum(1 / np.arange(1, 1 + self._last()))])
+        return (harmonic[self.better + self.equal] - harmonic[self.better]) / self.equal
+
+    def _last(self) -> int:
+        return int((self.better + self.equal).max())
+
+
+@dataclass(frozen=True, eq=False)
+class Metrics(Mapping[str, float]):
+    """Named measures with standard errors over sets; reads as a mapping or by attribute.
+
+    >>> m = Metrics({"top1": 0.5}, {"top1": 0.1}, sets=25)
+    >>> m["top1"], m.top1, m.standard_errors["top1"]
+    (0.5, 0.5, 0.1)
+    """
+
+    values_: Mapping[str, float]
+    standard_errors: Mapping[str, float]
+    sets: int
+
+    def __getitem__(self, name: str) -> float:
+        return self.values_[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.values_)
+
+    def __len__(self) -> int:
+        return len(self.values_)
+
+    def __getattr__(self, name: str) -> float:
+        if name.startswith("_") or name not in HIGHER_IS_BETTER:
+            raise AttributeError(name)
+        return self.values_[name]
+
+    def __repr__(self) -> str:
+        parts = [
+            f"{name} {value:.4f} ± {self.standard_errors[name]:.4f}"
+            if name in self.standard_errors
+            else f"{name} {value:.4f}"
+            for name, value in self.items()
+        ]
+        return f"Metrics({', '.join(parts)}; {self.sets:,} sets)"
+
+
+def measure(
+    log_probabilities: Float[np.ndarray, " rows"],
+    offsets: Int[np.ndarray, " sets_and_one"],
+    chosen: Int[np.ndarray, " sets"],
+    weight: Float[np.ndarray, " sets"] | None = None,
+) -> Metrics:
+    """All measures of SPEC section 6 for predictions of flat rows.
+
+    ``top1``, ``top5``, ``mean_rank``, ``mrr``, ``nll`` (per choice) are means over sets with
+    standard errors. ``rho2`` is McFadden's 1 - logL / logL(equal chances). ``calibration_error``
+    is the expected gap between the probability of the predicted item and how often it was chosen.
+
+    >>> m = measure(np.log([0.7, 0.3, 0.5, 0.5]), np.array([0, 2, 4]), np.array([0, 1]))
+    >>> m.top1, m.mean_rank
+    (0.75, 1.25)
+    """
+    ranks = Ranks.of(log_probabilities, offsets, chosen)
+    nll = -log_probabilities[offsets[:-1] + chosen].astype(np.float64)
+    each = {
+        "top1": ranks.top(1),
+        "top5": ranks.top(5),
+        "mean_rank": ranks.mean_rank(),
+        "mrr": ranks.reciprocal(),
+        "nll": nll,
+    }
+    weight = np.ones(len(chosen)) if weight is None else weight
+    share = weight / weight.sum()
+    values = {name: float(one @ share) for name, one in each.items()}
+    errors = {name: _standard_error(one, share) for name, one in each.items()}
+    equal_chances = float(np.log(np.diff(offsets)) @ share)
+    values["rho2"] = 1 - values["nll"] / equal_chances if equal_chances > 0 else 0.0
+    values["calibration_error"] = calibration_error(log_probabilities, offsets, chosen, share)
+    return Metrics(values, errors, len(chosen))
+
+
+def calibration_error(
+    log_probabilities: Float[np.ndarray, " rows"],
+    offsets: Int[np.ndarray, " sets_and_one"],
+    chosen: Int[np.ndarray, " sets"],
+    share: Float[np.ndarray, " sets"],
+) -> float:
+    """Expected calibration error of the predicted item, in bins of equal numbers of sets."""
+    starts = offsets[:-1]
+    confidence = np.exp(np.maximum.reduceat(log_probabilities, starts).astype(np.float64))
+    right = Ranks.of(log_probabilities, offsets, chosen).top(1)
+    order = np.argsort(confidence, kind="stable")
+    bins = np.array_split(order, min(CALIBRATION_BINS, len(order)))
+    return float(sum(abs((share[b] * (right[b] - confidence[b])).sum()) for b in bins))
+
+
+def predicted(
+    scores: Float[np.ndarray, " rows"], offsets: Int[np.ndarray, " sets_and_one"]
+) -> Bool[np.ndarray, " rows"]:
+    """True for the best item of each set (the first of equals, so that there is exactly one)."""
+    sizes = np.diff(offsets)
+    best = scores == np.repeat(np.maximum.reduceat(scores, offsets[:-1]), sizes)
+    places = np.flatnonzero(best)
+    sets = np.searchsorted(offsets, places, side="right") - 1
+    first = places[np.concatenate([[True], sets[1:] != sets[:-1]])]
+    chosen = np.zeros(len(scores), bool)
+    chosen[first] = True
+    return chosen
+
+
+def _standard_error(values: Float[np.ndarray, " sets"], share: Float[np.ndarray, " sets"]) -> float:
+    """Of a weighted mean of independent values; with equal weights, s / sqrt(m)."""
+    if len(values) < 2:
+        return float("nan")
+    spread = (share**2) @ (values - values @ share) ** 2
+    return float(np.sqrt(spread * len(values) / (len(values) - 1)))

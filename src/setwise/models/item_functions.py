@@ -1,0 +1,60 @@
+"""F: from an item's features to its l scores, each with k components.
+
+The last step of every F is linear, f(x) = h(x) Theta, and h is small. :class:`ItemScores` keeps
+the two factors apart, because what follows F is nearly always another linear map, and contracting
+Theta with that map first costs one product a set instead of one an item.
+"""
+
+from abc import abstractmethod
+
+import equinox as eqx
+import jax.numpy as jnp
+
+from setwise._types import Array, Evaluated, Float, Items, Key
+from setwise.models.initial import glorot
+
+
+class ItemScores(eqx.Module):
+    """F(x) of the n items of a set, as the product of ``hidden`` (n x h) and ``theta`` (h x l x k).
+
+    >>> f = ItemScores(jnp.ones((3, 2)), jnp.ones((2, 4, 1)))
+    >>> f.values.shape
+    (3, 4, 1)
+    """
+
+    hidden: Float[Array, "n h"]
+    theta: Float[Array, "h l k"]
+
+    @property
+    def values(self) -> Float[Array, "n l k"]:
+        """The scores themselves."""
+        h, l, k = self.theta.shape  # noqa: E741
+        return (self.hidden @ self.theta.reshape(h, l * k)).reshape(-1, l, k)
+
+    def times(self, matrix: Float[Array, "lk m"]) -> Float[Array, "n m"]:
+        """F(x) M, computed as h (Theta M)."""
+        return self.hidden @ (self.theta.reshape(self.theta.shape[0], -1) @ matrix)
+
+    def inner(self, r: Float[Array, "l k"]) -> Evaluated:
+        """< f_i(x), r_i > for every i, computed as h (Theta_i r_i)."""
+        return self.hidden @ jnp.einsum("hlk,lk->hl", self.theta, r)
+
+
+class ItemFunction(eqx.Module):
+    """F, applied to all items of a set at once (to each alone: it never sees the others)."""
+
+    @abstractmethod
+    def __call__(self, items: Items) -> ItemScores:
+        """The items' scores, in factored form."""
+
+
+class Linear(ItemFunction):
+    """F(x) = x Theta, the paper's choice. A constant term would cancel in every comparison."""
+
+    theta: Float[Array, "d l k"]
+
+    def __init__(self, features: int, dimension: int, components: int, key: Key):
+        self.theta = glorot(key, (features, dimension, components), features, dimension)
+
+    def __call__(self, items: Items) -> ItemScores:
+        return ItemScores(items, self.theta)

@@ -1,0 +1,11 @@
+"""Training: it knows data and models; neither knows it."""
+
+from setwise._engine import keep_compiled_programs
+from setwise.training.fitting import Fit, OnEpoch, fit
+from setwise.training.newton import Optimum, maximise
+from setwise.training.options import Training
+from setwise.training.scoring import row_log_probabilities
+
+keep_compiled_programs()
+
+__all__ = ["Fit", "OnEpoch", "Optimum", "Training", "fit", "maximise", "row_log_probabilities"]

@@ -1,0 +1,129 @@
+"""The compiled part of training: one program an epoch, one for validation.
+
+``jax.lax.scan`` runs over the epoch's batches; nothing returns to Python in between. Batches come
+from a few size buckets, and ``jax.lax.switch`` picks the bucket's program.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jaxtyping import Int
+
+from setwise import _masked
+from setwise._types import Array, Float, Key
+from setwise.models import Dropout, Model
+from setwise.training.device import DeviceData, gather
+from setwise.training.objectives import OBJECTIVES
+
+ADAM = optax.scale_by_adam()
+
+
+class State(NamedTuple):
+    """What a step changes."""
+
+    model: Model
+    adam: Any
+
+
+class Hyper(NamedTuple):
+    """Hyper-parameters of one epoch: arrays, so that changing them compiles nothing."""
+
+    learning_rate: Float[Array, ""]
+    weight_decay: Float[Array, ""]
+    keep: Float[Array, ""] | None  # None trains without dropout
+
+
+@eqx.filter_jit
+def start(model: Model) -> State:
+    """The state before the first step."""
+    return State(model, ADAM.init(eqx.filter(model, eqx.is_inexact_array)))
+
+
+@eqx.filter_jit(donate="all-except-first")
+def run_epoch(
+    inputs: tuple[DeviceData, Int[Array, "steps batch"], Int[Array, " steps"], Hyper, Key],
+    state: State,
+    objective: str,
+    widths: tuple[int, ...],
+) -> tuple[State, Float[Array, " steps"]]:
+    """Train on the batches in turn; the mean loss of each comes back."""
+    data, sets, numbers, hyper, key = inputs
+    arrays, static = eqx.partition(state, eqx.is_array)
+
+    def step(arrays: Any, batch: tuple[Array, Array, Array]) -> tuple[Any, Array]:
+        sets, number, position = batch
+        noise = None if hyper.keep is None else jax.random.fold_in(key, position)
+
+        def on_bucket(width: int) -> Callable[[Any], tuple[Any, Array]]:
+            def train(arrays: Any) -> tuple[Any, Array]:
+                state = eqx.combine(arrays, static)
+                state, loss = _step(state, data, sets, width, objective, hyper, noise)
+                return eqx.filter(state, eqx.is_array), loss
+
+            return train
+
+        if len(widths) == 1:
+            return on_bucket(widths[0])(arrays)
+        programs = [_idle, *(on_bucket(width) for width in widths)]
+        return jax.lax.switch(number + 1, programs, arrays)
+
+    batches = (sets, numbers, jnp.arange(len(sets)))
+    arrays, losses = jax.lax.scan(step, arrays, batches)
+    return eqx.combine(arrays, static), losses
+
+
+def _idle(arrays: Any) -> tuple[Any, Array]:
+    return arrays, jnp.zeros(())
+
+
+def _step(
+    state: State,
+    data: DeviceData,
+    sets: Int[Array, " batch"],
+    width: int,
+    objective: str,
+    hyper: Hyper,
+    noise: Key | None,
+) -> tuple[State, Float[Array, ""]]:
+    """One step of Adam on the mean weighted loss of a batch; sets numbered -1 do not count."""
+    real = sets >= 0
+    sets = jnp.maximum(sets, 0)
+    items, present = gather(data, sets, width)
+    weight = jnp.where(real, data.weight[sets], 0) / jnp.maximum(real.sum(), 1)
+
+    def mean_loss(model: Model) -> Float[Array, ""]:
+        keep = hyper.keep
+        if noise is None or keep is None:
+            scores = jax.vmap(model.scores)(items, present)
+        else:
+            dropout = jax.vmap(lambda k: Dropout(k, keep))(jax.random.split(noise, len(sets)))
+            scores = jax.vmap(model.scores)(items, present, dropout)
+        losses = jax.vmap(OBJECTIVES[objective])(scores, present, data.chosen[sets])
+        return losses @ weight
+
+    loss, gradient = eqx.filter_value_and_grad(mean_loss)(state.model)
+    direction, adam = ADAM.update(gradient, state.adam)
+
+    def move(parameter: Array, direction: Array) -> Array:
+        return parameter - hyper.learning_rate * (direction + hyper.weight_decay * parameter)
+
+    trainable, rest = eqx.partition(state.model, eqx.is_inexact_array)
+    model = eqx.combine(jax.tree.map(move, trainable, direction), rest)
+    return State(model, adam), loss
+
+
+@eqx.filter_jit
+def log_probabilities(
+    model: Model, data: DeviceData, sets: Int[Array, "steps batch"], width: int
+) -> Float[Array, "steps batch n"]:
+    """log P(x | s) for these sets, batch after batch; minus infinity where there is no item."""
+
+    def one(batch: Int[Array, " batch"]) -> Float[Array, "batch n"]:
+        items, present = gather(data, jnp.maximum(batch, 0), width)
+        return jax.vmap(_masked.log_softmax)(jax.vmap(model.scores)(items, present), present)
+
+    return jax.lax.map(one, sets)

@@ -1,0 +1,63 @@
+"""Log-probabilities of every row, for validation and prediction: sets of any size, any number."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from setwise.choices import Bucket, Encoded, bucket, round_up
+from setwise.models import Model
+from setwise.training.device import DeviceData, to_device
+from setwise.training.loop import log_probabilities
+
+ROWS_A_BATCH = 16_384
+ROWS_A_CHUNK = 2_000_000
+
+
+class Scorer:
+    """Scores the same choices again and again (as validation does) without moving them again."""
+
+    def __init__(self, encoded: Encoded):
+        self._offsets = encoded.offsets
+        self._data: DeviceData = to_device(encoded)
+        self._buckets = bucket(encoded.sizes, overhead=0.2)
+        self._batches = [_batches(one) for one in self._buckets]
+
+    def __call__(self, model: Model) -> Float[np.ndarray, " rows"]:
+        """log P(x | s) of every row."""
+        flat = np.empty(int(self._offsets[-1]), np.float32)
+        for one, sets in zip(self._buckets, self._batches, strict=True):
+            table = np.asarray(log_probabilities(model, self._data, sets, one.width))
+            table = table.reshape(-1, one.width)[: len(one.sets)]
+            sizes = np.diff(self._offsets)[one.sets]
+            present = np.arange(one.width) < sizes[:, None]
+            rows = self._offsets[:-1][one.sets][:, None] + np.arange(one.width)
+            flat[rows[present]] = table[present]
+        return flat
+
+
+def row_log_probabilities(model: Model, encoded: Encoded) -> Float[np.ndarray, " rows"]:
+    """log P(x | s) of every row, in chunks of sets that bound the memory."""
+    number = encoded.offsets[:-1] // ROWS_A_CHUNK
+    cuts = np.flatnonzero(np.diff(number)) + 1
+    parts = []
+    for begin, end in zip([0, *cuts], [*cuts, len(encoded)], strict=True):
+        first, last = encoded.offsets[begin], encoded.offsets[end]
+        chunk = Encoded(
+            encoded.items[first:last],
+            encoded.context[begin:end],
+            encoded.offsets[begin : end + 1] - first,
+            None,
+            None,
+        )
+        parts.append(Scorer(chunk)(model))
+    return np.concatenate(parts)
+
+
+def _batches(one: Bucket) -> Int[jax.Array, "steps batch"]:
+    """The bucket's sets as full batches of about the same number of rows; -1 fills the last."""
+    size = min(round_up(len(one.sets)), max(1, ROWS_A_BATCH // one.width))
+    steps = round_up(-(-len(one.sets) // size))
+    sets = np.full(steps * size, -1, np.int32)
+    sets[: len(one.sets)] = one.sets
+    return jnp.asarray(sets.reshape(steps, size))
