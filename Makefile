@@ -26,7 +26,7 @@ format: .venv/installed-dev
 
 docs: .venv/installed-docs  ## the site, in site/
 	$(BIN)/python docs/generate.py
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: .venv/installed-dev  ## speed against rivals, each in an environment of its own
 	$(BIN)/python benchmarks/training_speed.py

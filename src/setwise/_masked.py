@@ -20,6 +20,16 @@ def mean(values: Float[Array, "n *rest"], present: Mask) -> Float[Array, "*rest"
     return kept.sum(0) / jnp.maximum(present.sum(), 1)
 
 
+def maximum(values: Float[Array, "n *rest"], present: Mask) -> Float[Array, "*rest"]:
+    """Largest value of the present items; ties share the gradient."""
+    return jnp.where(_like(present, values), values, -jnp.inf).max(0)
+
+
+def minimum(values: Float[Array, "n *rest"], present: Mask) -> Float[Array, "*rest"]:
+    """Smallest value of the present items; ties share the gradient."""
+    return jnp.where(_like(present, values), values, jnp.inf).min(0)
+
+
 def log_softmax(scores: Scores, present: Mask) -> Scores:
     """Log-probabilities of the present items; minus infinity for absent ones."""
     return jax.nn.log_softmax(jnp.where(present, scores, -jnp.inf))

@@ -40,7 +40,7 @@ def read(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, 
     """The arrays and the JSON of a file of this kind."""
     path = Path(path)
     if not path.is_file():
-        raise InputError(f"there is no {kind} file {path}")
+        raise InputError(f"there is no {kind} file {path}; check the path")
     try:
         with safetensors.safe_open(path, framework="numpy") as opened:
             header = opened.metadata() or {}
@@ -52,7 +52,10 @@ def read(path: str | Path, kind: str) -> tuple[dict[str, np.ndarray], dict[str, 
         ) from None
     if header.get("setwise") != kind:
         found = header.get("setwise", "something else")
-        raise InputError(f"{path} is a safetensors file, but of {found}, not a setwise {kind}")
+        raise InputError(
+            f"{path} is a safetensors file, but of {found}, not a setwise {kind}; "
+            f"name a {kind} file"
+        )
     if header.get("version") != str(FORMAT_VERSION):
         raise InputError(
             f"{path} has format version {header.get('version')}, and this setwise reads "

@@ -2,8 +2,9 @@
 
 from setwise.choices.batches import Bucket, bucket, round_up, shuffled_batches
 from setwise.choices.choices import Choices, Dropped
+from setwise.choices.chosen import Irregular
 from setwise.choices.features import Feature, Roles
-from setwise.choices.reading import Irregular, expressions, read, read_as
+from setwise.choices.reading import expressions, read, read_as
 from setwise.choices.schema import Encoded, Schema
 from setwise.choices.splits import split
 from setwise.choices.tables import Table, open_table

@@ -21,6 +21,13 @@ class Dropped:
     duplicate_rows: int = 0
 
 
+def generator(seed: int) -> np.random.Generator:
+    """The source of randomness of samples and splits."""
+    if seed < 0:
+        raise InputError(f"seed={seed} must be at least 0")
+    return np.random.default_rng(seed)
+
+
 @dataclass(frozen=True, eq=False)
 class Choices:
     """Choice sets of any sizes, immutable and never padded: rows of one set lie side by side.
@@ -95,9 +102,11 @@ class Choices:
 
     def sample(self, sets: int, seed: int = 0) -> "Choices":
         """A random sample of this many sets, in their order; all of them if there are fewer."""
+        if sets < 1:
+            raise InputError(f"a sample of {sets} sets is empty; ask for at least 1")
         if sets >= len(self):
             return self
-        drawn = np.random.default_rng(seed).choice(len(self), sets, replace=False)
+        drawn = generator(seed).choice(len(self), sets, replace=False)
         return self.take(np.sort(drawn))
 
     def in_table_order(self, values: Shaped[np.ndarray, " rows"]) -> Shaped[np.ndarray, " rows"]:

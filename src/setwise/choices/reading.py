@@ -1,36 +1,20 @@
 """The door: every check of outside data happens here, once; inside, code assumes it is sound."""
 
+import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Bool, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from setwise._errors import InputError
+from setwise.choices.checks import refuse, sound
 from setwise.choices.choices import Choices, Dropped
+from setwise.choices.chosen import Irregular, marks, with_choice
 from setwise.choices.columns import Column
 from setwise.choices.features import Feature, Roles
+from setwise.choices.grouping import Grouping
 from setwise.choices.tables import Table, open_table
-
-
-@dataclass(frozen=True)
-class Irregular:
-    """What to do with sets and rows that a choice model cannot take as they are."""
-
-    on_none: Literal["error", "drop", "outside"] = "error"
-    on_multiple: Literal["error", "drop"] = "error"
-    on_duplicate: Literal["error", "drop", "keep"] = "error"
-
-    def __post_init__(self) -> None:
-        allowed = {
-            "on_none": ("error", "drop", "outside"),
-            "on_multiple": ("error", "drop"),
-            "on_duplicate": ("error", "drop", "keep"),
-        }
-        for name, values in allowed.items():
-            if getattr(self, name) not in values:
-                raise InputError(f"{name}={getattr(self, name)!r} is not one of {values}")
 
 
 def read(
@@ -74,10 +58,21 @@ def read(
     Choices(2 sets of 2 items, 4 rows; items: log(cost))
     """
     irregular = Irregular(on_none, on_multiple, on_duplicate)
+    if not 0 <= rare < 1:
+        raise InputError(f"rare={rare} must be a share of rows, at least 0 and below 1")
+    items = [items] if isinstance(items, str) else items
+    context = [context] if isinstance(context, str) else context
     if isinstance(table, np.ndarray):
         table, set, chosen, items = _from_matrix(table, set, chosen, items)
+    named = {"set": set, "chosen": chosen, "weight": weight, "group": group, "time": time}
+    for role, name in named.items():
+        if not isinstance(name, str) and (name is not None or role == "set"):
+            raise InputError(
+                f"{role}= must be the name of a column, not {type(name).__name__}; "
+                "vectors (of set and chosen) go with a matrix"
+            )
     opened = open_table(table)
-    taken = [set, chosen, weight, group, time]
+    taken = list(named.values())
     context_features = tuple(Feature.parse(text, opened.names) for text in context)
     if items is None:
         taken += [feature.column for feature in context_features]
@@ -94,31 +89,30 @@ def read_as(
     _check_roles(roles, table)
     ids = table.ids(roles.set, "set")
     kept, duplicates = _without_duplicates(table, irregular, roles.set, ids)
-    order, offsets, set_ids = _group_rows(ids, kept)
+    grouping = Grouping.of(roles.set, ids, kept)
     columns = {
-        feature.column: _sound(table, feature, "item").take(order) for feature in roles.items
+        feature.column: sound(table, feature, "item").take(grouping.order)
+        for feature in roles.items
     }
     context = {
-        feature.column: _once_a_set(
-            _sound(table, feature, "context"), feature.column, order, offsets, roles.set, set_ids
-        )
+        feature.column: grouping.once_a_set(sound(table, feature, "context"), feature.column)
         for feature in roles.context
     }
     choices = Choices(
-        roles, columns, context, offsets, order, set_ids,
-        weight=_weights(table, roles, order, offsets, set_ids),
-        group=_split_column(table, "group", roles, order, offsets, set_ids),
-        time=_split_column(table, "time", roles, order, offsets, set_ids),
+        roles, columns, context, grouping.offsets, grouping.order, grouping.set_ids,
+        weight=_weights(table, roles, grouping),
+        group=_split_column(table, "group", roles, grouping),
+        time=_split_column(table, "time", roles, grouping),
         outside=outside or irregular.on_none == "outside", rare=rare,
         dropped=Dropped(duplicate_rows=duplicates),
     )  # fmt: skip
     if roles.chosen is None:
         return choices
-    return _with_choice(choices, _marks(table, roles.chosen)[order], irregular)
+    return with_choice(choices, marks(table, roles.chosen)[grouping.order], irregular)
 
 
 def _from_matrix(
-    matrix: Shaped[np.ndarray, "rows d"], sets: Any, chosen: Any, names: Sequence[str] | None
+    matrix: Shaped[np.ndarray, "..."], sets: Any, chosen: Any, names: Sequence[str] | None
 ) -> tuple[dict[str, np.ndarray], str, str | None, list[str]]:
     """A matrix with vectors for set and chosen, as named columns."""
     if matrix.ndim != 2:
@@ -128,16 +122,18 @@ def _from_matrix(
     if len(names) != features:
         raise InputError(f"items names {len(names)} features, but the matrix has {features}")
     ids = np.asarray(sets)
-    if len(ids) != rows and ids.dtype.kind in "iu" and ids.sum() == rows:
-        ids = np.repeat(np.arange(len(ids)), ids)  # sizes of consecutive sets, as in LightGBM
-    table = {name: matrix[:, i] for i, name in enumerate(names)} | {"set": ids}
+    sizes = ids.ndim == 1 and len(ids) != rows and ids.dtype.kind in "iu" and ids.sum() == rows
+    if sizes and ids.min() > 0:  # of consecutive sets, as in LightGBM
+        ids = np.repeat(np.arange(len(ids)), ids)
+    columns = [Feature.parse(name).column for name in names]
+    table = {name: matrix[:, i] for i, name in enumerate(columns)} | {"set": ids}
     if chosen is not None:
         table["chosen"] = np.asarray(chosen)
     for role in ("set", "chosen"):
         if role in table and table[role].shape != (rows,):
             raise InputError(
                 f"{role}= has shape {table[role].shape}; a matrix of {rows} rows needs one value a "
-                "row (or, for set=, sizes that add up to the rows)"
+                "row (or, for set=, positive sizes that add up to the rows)"
             )
     return table, "set", None if chosen is None else "chosen", names
 
@@ -179,104 +175,18 @@ def _without_duplicates(
     return everything[~repeated], int(repeated.sum())
 
 
-def _group_rows(
-    ids: Shaped[np.ndarray, " rows"], kept: Int[np.ndarray, " kept"]
-) -> tuple[Int[np.ndarray, " kept"], Int[np.ndarray, " sets_and_one"], Shaped[np.ndarray, " sets"]]:
-    """Rows ordered so that sets are contiguous, sets in order of first appearance."""
-    ids = ids[kept]
-    starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
-    if len(np.unique(ids[starts])) == len(starts):  # already side by side
-        return kept, np.append(starts, len(ids)), ids[starts]
-    _, first, codes = np.unique(ids, return_index=True, return_inverse=True)
-    by_appearance = np.argsort(np.argsort(first))
-    codes = by_appearance[codes.reshape(-1)]
-    order = np.argsort(codes, kind="stable")
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(codes))])
-    return kept[order], offsets, ids[order][offsets[:-1]]
-
-
-def _sound(table: Table, feature: Feature, role: str) -> Column:
-    """A feature's column, with every value that no model can take refused."""
-    name = feature.column
-    column = table.column(name, role, feature.category)
-    if feature.transform != "none" and column.kind != "number":
-        raise InputError(
-            f"feature '{feature}' needs numbers, but column '{name}' is a {column.kind}"
-        )
-    missing = column.missing
-    if missing.any() and not (feature.impute and column.kind != "date"):
-        remedy = f"fill it, or use impute({feature})" if column.kind != "date" else "fill it"
-        what = "missing or not a number" if column.kind == "number" else "missing"
-        raise InputError(f"column '{name}' is {what} at {_rows(missing)}; {remedy}")
-    if column.kind == "number":
-        _refuse(name, np.isinf(column.values), "infinite", "replace it by a number")
-        if feature.transform == "log":
-            bad = column.values <= 0
-            _refuse(name, bad, "not positive", f"log needs positive numbers; use log1p({name})")
-        elif feature.transform != "none":
-            bad = column.values < 0
-            _refuse(name, bad, "negative", f"{feature.transform} needs numbers of at least 0")
-    return column
-
-
-def _refuse(name: str, bad: Bool[np.ndarray, " rows"], what: str, remedy: str) -> None:
-    if bad.any():
-        raise InputError(f"column '{name}' is {what} at {_rows(bad)}; {remedy}")
-
-
-def _rows(bad: Bool[np.ndarray, " rows"]) -> str:
-    count = int(bad.sum())
-    return f"row {int(np.argmax(bad))}" + (f" (and {count - 1} more)" if count > 1 else "")
-
-
-def _once_a_set(
-    column: Column,
-    name: str,
-    order: Int[np.ndarray, " kept"],
-    offsets: Int[np.ndarray, " sets_and_one"],
-    set_name: str,
-    set_ids: Shaped[np.ndarray, " sets"],
-) -> Column:
-    """A column that is constant within each set, reduced to one value a set."""
-    ordered = column.take(order)
-    firsts = ordered.take(offsets[:-1])
-    spread = np.repeat(firsts.values, np.diff(offsets))
-    differs = (ordered.values != spread) & ~(ordered.missing & (spread != spread))
-    if differs.any():
-        row = int(np.argmax(differs))
-        which = int(np.searchsorted(offsets, row, side="right")) - 1
-        raise InputError(
-            f"column '{name}' differs within set '{set_name}'={set_ids[which]} "
-            f"(row {int(order[row])}); it must be constant within each set"
-            " (item features go in items)"
-        )
-    return firsts
-
-
-def _weights(
-    table: Table,
-    roles: Roles,
-    order: Int[np.ndarray, " kept"],
-    offsets: Int[np.ndarray, " sets_and_one"],
-    set_ids: Shaped[np.ndarray, " sets"],
-) -> Shaped[np.ndarray, " sets"] | None:
+def _weights(table: Table, roles: Roles, grouping: Grouping) -> Float[np.ndarray, " sets"] | None:
     if roles.weight is None:
         return None
-    column = _sound(table, Feature(roles.weight), "weight")
+    column = sound(table, Feature(roles.weight), "weight")
     if column.kind != "number":
         raise InputError(f"weight column '{roles.weight}' is a {column.kind}; weights are numbers")
-    _refuse(roles.weight, column.values <= 0, "not positive", "weights are positive numbers")
-    once = _once_a_set(column, roles.weight, order, offsets, roles.set, set_ids)
-    return once.values.astype(np.float64)
+    refuse(roles.weight, column.values <= 0, "not positive", "weights are positive numbers")
+    return grouping.once_a_set(column, roles.weight).values.astype(np.float64)
 
 
 def _split_column(
-    table: Table,
-    role: Literal["group", "time"],
-    roles: Roles,
-    order: Int[np.ndarray, " kept"],
-    offsets: Int[np.ndarray, " sets_and_one"],
-    set_ids: Shaped[np.ndarray, " sets"],
+    table: Table, role: Literal["group", "time"], roles: Roles, grouping: Grouping
 ) -> Shaped[np.ndarray, " sets"] | None:
     """The column to split by, one value a set."""
     name = getattr(roles, role)
@@ -284,60 +194,11 @@ def _split_column(
         return None
     values, codes = np.unique(table.ids(name, role), return_inverse=True)
     column = Column(codes.reshape(-1).astype(np.float64))
-    once = _once_a_set(column, name, order, offsets, roles.set, set_ids)
-    return values[once.values.astype(np.int64)]
-
-
-def _marks(table: Table, name: str) -> Bool[np.ndarray, " rows"]:
-    """The chosen column as booleans, refusing anything but 0 and 1."""
-    column = table.column(name, "chosen")
-    if column.kind != "number":
-        raise InputError(f"chosen column '{name}' is a {column.kind}; it must hold 0 and 1")
-    wrong = ~np.isin(column.values, (0, 1))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise InputError(
-            f"chosen column '{name}' is {column.values[row]:g} at row {row}; each row needs 0 or 1"
-        )
-    return column.values == 1
-
-
-def _with_choice(
-    choices: Choices, marked: Bool[np.ndarray, " rows"], irregular: Irregular
-) -> Choices:
-    """Find the chosen item of each set; refuse, drop or give to the outside option the rest."""
-    counts = np.add.reduceat(marked.astype(np.int64), choices.offsets[:-1])
-    several, none = counts > 1, counts == 0
-    name = choices.roles.set
-    if several.any() and irregular.on_multiple == "error":
-        which = int(np.argmax(several))
-        raise InputError(
-            f"set '{name}'={choices.set_ids[which]} has {counts[which]} chosen items; each set "
-            'needs exactly one (use on_multiple="drop" to skip such sets)'
-        )
-    if none.any() and irregular.on_none == "error" and not choices.outside:
-        raise InputError(
-            f"set '{name}'={choices.set_ids[np.argmax(none)]} has no chosen item; each set needs "
-            'exactly one (use on_none="drop" to skip such sets, or on_none="outside" if choosing '
-            "nothing was possible)"
-        )
-    position = np.arange(len(marked)) - np.repeat(choices.offsets[:-1], choices.sizes)
-    chosen = np.where(none, choices.sizes, 0)
-    sets = np.repeat(np.arange(len(choices)), choices.sizes)
-    chosen[sets[marked]] = position[marked]
-    keep = ~several if choices.outside else ~several & ~none
-    dropped = replace(
-        choices.dropped,
-        without_choice=0 if choices.outside else int(none.sum()),
-        several_choices=int(several.sum()),
-    )
-    if not keep.any():
-        raise InputError("no set is left: every set has no or several chosen items")
-    whole = replace(choices, chosen=chosen, dropped=dropped)
-    return whole if keep.all() else whole.take(np.flatnonzero(keep))
+    return values[grouping.once_a_set(column, name).values.astype(np.int64)]
 
 
 def expressions(text: str | Iterable[str]) -> list[str]:
     """Feature expressions from the command line: separated by commas outside parentheses."""
     parts = [text] if isinstance(text, str) else list(text)
-    return [piece.strip() for part in parts for piece in part.split(",") if piece.strip()]
+    pieces = [piece for part in parts for piece in re.split(r",(?![^()]*\))", part)]
+    return [piece.strip() for piece in pieces if piece.strip()]

@@ -52,15 +52,21 @@ class Encoder:
             )
         return cls(feature, "number", median=float(np.nanmedian(_transformed(feature, column))))
 
-    def expand(self, column: Column) -> Float[np.ndarray, "n m"]:
-        """The feature's numeric columns, before standardisation."""
+    def expand(
+        self, column: Column, rows: Int[np.ndarray, " n"] | None = None
+    ) -> Float[np.ndarray, "n m"]:
+        """The feature's numeric columns, before standardisation; errors name the table's rows."""
+        if self.kind == "category" and column.kind == "number" and column.missing.all():
+            column = Column(np.full(len(column.values), -1, np.int32), ())
         if column.kind != self.kind:
+            name = self.feature.column
+            also = f", or train with category({name})" if self.kind == "category" else ""
             raise InputError(
-                f"column '{self.feature.column}' is a {column.kind} here but was a {self.kind} "
-                "when the model was trained"
+                f"column '{name}' is a {column.kind} here but was a {self.kind} when the model "
+                f"was trained; convert it{also}"
             )
         if self.kind == "category":
-            return self._one_hot(column)
+            return self._one_hot(column, np.arange(len(column.values)) if rows is None else rows)
         if self.kind == "date":
             return np.stack([_week(column.values), _month(column.values)], 1)
         values = _transformed(self.feature, column)
@@ -69,7 +75,7 @@ class Encoder:
         gone = np.isnan(values)
         return np.stack([np.where(gone, self.median, values), gone.astype(values.dtype)], 1)
 
-    def _one_hot(self, column: Column) -> Float[np.ndarray, "n m"]:
+    def _one_hot(self, column: Column, rows: Int[np.ndarray, " n"]) -> Float[np.ndarray, "n m"]:
         place = {level: i for i, level in enumerate(self.levels)}
         fallback = place.get(OTHER, -1)
         codes = np.array([place.get(level, fallback) for level in column.levels or ()], np.int64)
@@ -77,12 +83,13 @@ class Encoder:
         coded = np.append(codes, place.get(MISSING, fallback))[column.values]
         unknown = coded < 0
         if unknown.any():
-            row = int(np.argmax(unknown))
-            level = (column.levels or ())[column.values[row]] if column.values[row] >= 0 else None
+            at = int(np.argmax(unknown))
+            code = column.values[at]
+            level = (column.levels or ())[code] if code >= 0 else None
             raise InputError(
-                f"column '{self.feature.column}' has the level {level!r}, which training data did "
-                f"not have (it had: {', '.join(self.levels[:8])}); correct it, or train with "
-                f"other({self.feature.column}) to take new levels as 'other'"
+                f"column '{self.feature.column}' has the level {level!r} at row {rows[at]}, which "
+                f"training data did not have (it had: {', '.join(self.levels[:8])}); correct it, "
+                f"or train with other({self.feature.column}) to take new levels as 'other'"
             )
         return np.eye(len(self.levels))[coded]
 
@@ -173,17 +180,28 @@ class Schema:
 
     def encode(self, choices: Choices, dtype: type = np.float32) -> Encoded:
         """Choices as numbers; errors name what the table lacks."""
-        items = self._block(self.items, choices.columns, len(choices.rows), 0, dtype)
-        context = self._block(self.context, choices.context, len(choices), items.shape[1], dtype)
+        if choices.outside and not self.outside:
+            raise InputError(
+                "these choices have an outside option, but the model was trained without one; "
+                'read them with on_none="drop", or train with on_none="outside"'
+            )
+        firsts = choices.rows[choices.offsets[:-1]]
+        items = self._block(self.items, choices.columns, choices.rows, 0, dtype)
+        context = self._block(self.context, choices.context, firsts, items.shape[1], dtype)
         encoded = Encoded(items, context, choices.offsets, choices.chosen, choices.weight)
         return _with_outside(encoded) if self.outside else encoded
 
     def _block(
-        self, encoders: tuple[Encoder, ...], columns: Any, length: int, start: int, dtype: type
+        self,
+        encoders: tuple[Encoder, ...],
+        columns: Any,
+        rows: Int[np.ndarray, " n"],
+        start: int,
+        dtype: type,
     ) -> Float[np.ndarray, "n m"]:
         """Standardised columns of these encoders; ``start`` is their place in mean and scale."""
         names = [name for encoder in encoders for name in encoder.names]
-        block: np.ndarray = np.empty((length, len(names)), dtype)
+        block: np.ndarray = np.empty((len(rows), len(names)), dtype)
         end = 0
         for encoder in encoders:
             name = encoder.feature.column
@@ -194,7 +212,7 @@ class Schema:
                 )
             begin, end = end, end + len(encoder.names)
             place = slice(start + begin, start + end)
-            values = encoder.expand(columns[name])
+            values = encoder.expand(columns[name], rows)
             block[:, begin:end] = (values - np.array(self.mean[place])) / np.array(
                 self.scale[place]
             )

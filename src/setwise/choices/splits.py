@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Int
 
 from setwise._errors import InputError
-from setwise.choices.choices import Choices
+from setwise.choices.choices import Choices, generator
 
 
 def split(
@@ -35,10 +35,10 @@ def split(
         raise InputError(f"split sizes are {tuple(sizes)}; each part needs a positive share")
     if by == "set":
         units = np.arange(len(choices))
-        order = np.random.default_rng(seed).permutation(len(choices))
+        order = generator(seed).permutation(len(choices))
     elif by == "group":
         _, units = np.unique(_column(choices, "group"), return_inverse=True)
-        shuffled = np.random.default_rng(seed).permutation(int(units.max()) + 1)
+        shuffled = generator(seed).permutation(int(units.max()) + 1)
         order = np.argsort(shuffled[units], kind="stable")
     elif by == "time":
         _, units = np.unique(_column(choices, "time"), return_inverse=True)
@@ -49,7 +49,7 @@ def split(
     if any(len(part) == 0 for part in parts):
         raise InputError(
             f"a part of the split is empty: {len(choices)} sets in {len(np.unique(units))} units "
-            f"of {by} cannot be divided as {tuple(sizes)}"
+            f"of {by} cannot be divided as {tuple(sizes)}; use fewer parts or more data"
         )
     return tuple(choices.take(np.sort(part)) for part in parts)
 
@@ -57,7 +57,10 @@ def split(
 def _column(choices: Choices, name: Literal["group", "time"]) -> np.ndarray:
     values = getattr(choices, name)
     if values is None:
-        raise InputError(f'to split by {name}, name its column when reading: read({name}="...")')
+        raise InputError(
+            f'to split by {name}, name its column when reading: read({name}="..."), '
+            f"on the command line --{name}"
+        )
     return values
 
 

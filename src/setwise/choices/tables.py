@@ -5,12 +5,16 @@ only when a file is read.
 """
 
 from collections.abc import Mapping
+from datetime import date, datetime
+from decimal import Decimal
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 from jaxtyping import Shaped
+from narwhals import selectors
 
 from setwise._errors import InputError
 from setwise.choices.columns import Column
@@ -50,7 +54,7 @@ class Table:
 
     def column(self, name: str, role: str, as_category: bool = False) -> Column:
         """A column in one of the types the library understands."""
-        return _typed(name, self.series(name, role), as_category)
+        return _typed(name, self.series(name, role), role, as_category)
 
     def duplicates(self) -> Shaped[np.ndarray, " rows"]:
         """True for rows that repeat an earlier row in every column (frames only).
@@ -60,7 +64,12 @@ class Table:
         if self.native is None:
             return np.zeros(self.rows, bool)
         frame = nw.from_native(self.native, eager_only=True)
-        if not frame.is_duplicated().any():
+        try:
+            repeats = frame.is_duplicated().any()
+        except TypeError:  # pandas cannot compare lists and dictionaries; their text can be
+            frame = frame.with_columns(selectors.by_dtype(nw.Object).cast(nw.String))
+            repeats = frame.is_duplicated().any()
+        if not repeats:
             return np.zeros(self.rows, bool)
         seen = frame.with_row_index("__row__").unique(
             subset=self.names, keep="first", maintain_order=True
@@ -76,6 +85,11 @@ def open_table(source: Any) -> Table:
         source = read_file(Path(source))
     if isinstance(source, Mapping):
         columns = {str(name): np.asarray(values) for name, values in source.items()}
+        for name, values in columns.items():
+            if values.ndim != 1:
+                raise InputError(
+                    f"column '{name}' has shape {values.shape}; each column needs one value a row"
+                )
         lengths = {name: len(values) for name, values in columns.items()}
         if len(set(lengths.values())) > 1:
             raise InputError(f"the columns differ in length: {lengths}; each needs one value a row")
@@ -87,6 +101,11 @@ def open_table(source: Any) -> Table:
             f"cannot read choices from {type(source).__name__}; give a path to Parquet or CSV, a "
             "Polars or pandas frame, a mapping of arrays, or an array with set= and chosen= vectors"
         ) from None
+    except nw.exceptions.DuplicateError:
+        raise InputError("two columns of the frame have the same name; rename one") from None
+    for name in frame.columns:
+        if not isinstance(name, str):
+            raise InputError(f"the frame has a column named {name!r}; names must be text")
     columns = {name: frame[name] for name in frame.columns}
     return Table(columns, len(frame), source)
 
@@ -96,24 +115,33 @@ def read_file(path: Path) -> Any:
     import polars as pl
 
     if not path.exists():
-        raise InputError(f"there is no file {path}")
+        raise InputError(f"there is no file {path}; check the path")
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; name a Parquet or CSV file in it")
     readers = {".parquet": pl.read_parquet, ".csv": pl.read_csv, ".gz": pl.read_csv}
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise InputError(f"{path} is neither .parquet nor .csv; convert it to one of them")
-    options = {} if reader is pl.read_parquet else {"try_parse_dates": True}
+    # Types come from all rows of a CSV: a column may be whole for long before its first 1.5.
+    options = {"try_parse_dates": True, "infer_schema_length": None}
     try:
-        return reader(path, **options)  # type: ignore[operator]
+        if reader is pl.read_parquet:
+            return pl.read_parquet(path, glob=False)
+        return pl.read_csv(path, glob=False, **options)  # type: ignore[arg-type]
     except pl.exceptions.NoDataError:
         raise InputError(f"{path} is empty; a table needs a header and at least one set") from None
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).splitlines()[0]
-        raise InputError(f"{path} cannot be read as a table: {reason}") from error
+        raise InputError(
+            f"{path} cannot be read as a table: {reason}; write it again as Parquet or CSV"
+        ) from error
 
 
-def _typed(name: str, series: Any, as_category: bool) -> Column:
+def _typed(name: str, series: Any, role: str, as_category: bool) -> Column:
     """Sort a raw column into numbers, categories and dates."""
-    dtype = series.dtype
+    if series.dtype in (nw.Object, nw.Unknown, np.dtype(object)):
+        series = _from_objects(_to_numpy(series))
+    dtype, declared = series.dtype, as_category
     if isinstance(series, np.ndarray):
         kind = {"b": "number", "i": "number", "u": "number", "f": "number", "M": "date"}.get(
             dtype.kind, "text" if dtype.kind in "UO" else ""
@@ -123,20 +151,42 @@ def _typed(name: str, series: Any, as_category: bool) -> Column:
     elif dtype in (nw.Date, nw.Datetime):
         kind = "date"
     else:
-        textual = (nw.String, nw.Categorical, nw.Enum, nw.Object)
-        kind = "text" if dtype in textual else ""
+        declared = declared or dtype in (nw.Categorical, nw.Enum)
+        kind = "text" if declared or dtype == nw.String else ""
     if not kind:
         raise InputError(
-            f"column '{name}' has type {dtype}; features are numbers, booleans, text or dates"
+            f"column '{name}' has type {dtype}; features are numbers, booleans, text or dates: "
+            "convert it or leave it out of items"
         )
     if kind == "date" and not as_category:
+        if getattr(dtype, "time_zone", None):  # the day on the local calendar, not at Greenwich
+            series = series.dt.replace_time_zone(None)
         return Column(_to_numpy(series).astype("datetime64[s]"))
     if kind == "number" and not as_category:
         return Column(_floats(series))
     column = _categories(_to_numpy(series))
-    if not as_category:
-        _refuse_spoiled_numbers(name, column)
+    if declared:
+        return column
+    if column.missing.all():  # a file's empty column looks like text
+        return Column(np.full(len(column.values), np.nan))
+    _refuse_spoiled_numbers(name, column, role)
     return column
+
+
+def _from_objects(values: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
+    """Python objects as numbers or dates where they all are, missing ones as NaN or NaT."""
+    absent = _is_none(values)
+    present = values[~absent]
+    if all(isinstance(value, (Real, Decimal, np.bool_)) for value in present):
+        return np.where(absent, np.nan, values).astype(np.float64)
+    if all(isinstance(value, date) for value in present):
+        dates = np.full(len(values), "NaT", "datetime64[s]")
+        dates[~absent] = [
+            value.replace(tzinfo=None) if isinstance(value, datetime) else value
+            for value in present
+        ]
+        return dates
+    return values
 
 
 def _floats(series: Any) -> Shaped[np.ndarray, " n"]:
@@ -167,22 +217,23 @@ def _categories(values: Shaped[np.ndarray, " n"]) -> Column:
     return Column(codes, tuple(levels.tolist()))
 
 
-def _refuse_spoiled_numbers(name: str, column: Column) -> None:
+def _refuse_spoiled_numbers(name: str, column: Column, role: str) -> None:
     """Text that is mostly numbers is a number column with a bad value, not a category."""
     levels = column.levels or ()
     readable = np.array([_is_number(level) for level in levels], bool)
-    if not readable.size or readable.mean() <= 0.5:
+    of_rows = readable[column.values[column.values >= 0]]
+    if max(readable.mean(), of_rows.mean()) <= 0.5:
         return
+    names = f", or use category({name}) if they are names" if role in ("item", "context") else ""
     if readable.all():
         raise InputError(
-            f"column '{name}' holds numbers written as text; convert it to numbers, "
-            f"or use category({name}) if they are names"
+            f"column '{name}' holds numbers written as text; convert it to numbers{names}"
         )
     code = int(np.argmin(readable))
     row = int(np.argmax(column.values == code))
     raise InputError(
         f"column '{name}' is text, but most of its values are numbers; row {row} has "
-        f"'{levels[code]}'; correct it, or use category({name}) if they are names"
+        f"'{levels[code]}'; correct it{names}"
     )
 
 

@@ -1,7 +1,9 @@
-"""The commands: fit, predict, evaluate, compare, datasets."""
+"""The commands: fit, predict, evaluate, compare (and datasets, beside)."""
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,8 +11,16 @@ from typing import Annotated, Any
 import typer
 
 from setwise._errors import InputError
-from setwise.cli import show
-from setwise.cli.source import TABLE_HELP, OnDuplicate, OnMultiple, OnNone, Source, takes_source
+from setwise.cli import datasets, show
+from setwise.cli.source import (
+    TABLE_HELP,
+    Json,
+    OnDuplicate,
+    OnMultiple,
+    OnNone,
+    Source,
+    takes_source,
+)
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -20,10 +30,8 @@ app = typer.Typer(
     "A table has one row an item; --set names the column of choice sets, --chosen the 0/1 column "
     "of what was chosen. Start with: setwise compare swissmetro",
 )
-datasets_app = typer.Typer(help="Shipped tables and generators with known truth.")
-app.add_typer(datasets_app, name="datasets")
+app.add_typer(datasets.app, name="datasets")
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Seed = Annotated[int, typer.Option(help="Of splits, initial weights and the order of sets.")]
 ModelFile = Annotated[Path, typer.Argument(help="A model file written by 'setwise fit'.")]
 
@@ -90,11 +98,8 @@ def fit(
     estimator = configured(model, seed=seed, dimension=dimension, training=training)
     choices = source.read(seed)
     _tell_dropped(choices)
-    with warnings.catch_warnings(record=True) as raised:
-        warnings.simplefilter("always", UserWarning)
+    with _warnings_as_notes():
         estimator.fit(choices, checkpoint=checkpoint)
-    for warning in raised:
-        show.note(f"warning: {warning.message}")
     estimator.save(out)
     measured = estimator.evaluate(choices)
     if json:
@@ -209,7 +214,7 @@ def compare(
     from setwise.experiments import write_report
     from setwise.experiments.report import HEADS, cells, note
 
-    with show.cells_bar(len(estimators) * splits) as on_cell:
+    with _warnings_as_notes(), show.cells_bar(len(estimators) * splits) as on_cell:
         result = run(
             estimators, choices, splits=splits, seed=seed, by=split_by.value, metric=metric,
             on_cell=on_cell,
@@ -224,50 +229,23 @@ def compare(
         show.note(f"wrote {report}")
 
 
-@datasets_app.callback(invoke_without_command=True)
-def datasets(context: typer.Context, json: Json = False) -> None:
-    """List the data sets that come with setwise."""
-    if context.invoked_subcommand is not None:
-        return
-    from dataclasses import asdict
-
-    from setwise import datasets as room
-
-    if json:
-        show.as_json([asdict(one) for one in room.catalogue()])
-        return
-    rows = [(one.name, one.kind, one.summary, one.source) for one in room.catalogue()]
-    show.table(("name", "kind", "what", "source"), rows, numbers=False)
-
-
-@datasets_app.command()
-def write(
-    name: Annotated[str, typer.Argument(help="Name of a data set; 'setwise datasets' lists them.")],
-    out: Annotated[Path, typer.Option(help="Parquet or CSV file to write.")],
-    sets: Annotated[int, typer.Option(help="Sets to draw, for generators.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Of the draw, for generators.")] = 0,
-) -> None:
-    """Write a data set to a file.
-
-    Example: setwise datasets write decoy --sets 5000 --out decoy.parquet
-    """
-    from setwise import datasets as room
-    from setwise.cli.tables import write_table
-
-    write_table(None, out)
-    generated = room.find(name).kind == "generated"
-    frame = room.generate(name, sets, seed).table if generated else room.table(name)
-    write_table(frame, out)
-    show.note(f"wrote {out}: {len(frame):,} rows")
-
-
 def main() -> None:
     """Run the command line; bad input is one sentence and exit code 2."""
     try:
         app()
     except InputError as error:
-        show.note(f"error: {error}")
+        show.note(" ".join(f"error: {error}".split()))  # names may hold line breaks
         sys.exit(2)
+
+
+@contextmanager
+def _warnings_as_notes() -> Iterator[None]:
+    """Warnings as one line each, without the place in the code that raised them."""
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for text in dict.fromkeys(str(warning.message) for warning in raised):
+        show.note(f"warning: {text}")
 
 
 def _tell_dropped(choices: Any) -> None:

@@ -1,6 +1,7 @@
 """Results on the terminal: tables for people, JSON for programs, progress on standard error."""
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,8 +12,8 @@ if TYPE_CHECKING:
 
 
 def as_json(value: Any) -> None:
-    """Print plain values as JSON; numbers that JSON does not have become null."""
-    print(json.dumps(_plain(value), indent=2))
+    """Print plain values as JSON; numbers that JSON does not have become null, dates text."""
+    print(json.dumps(_plain(value), indent=2, default=str))
 
 
 def table(
@@ -84,6 +85,6 @@ def _plain(value: Any) -> Any:
         return {str(name): _plain(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(one) for one in value]
-    if isinstance(value, float) and value != value:
+    if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

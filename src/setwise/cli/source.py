@@ -5,7 +5,6 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -36,6 +35,8 @@ class OnDuplicate(StrEnum):
     drop = "drop"
     keep = "keep"
 
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 TABLE_HELP = "A Parquet or CSV file, one row an item; or the name of a shipped data set."
 ITEMS_HELP = (
@@ -76,11 +77,10 @@ class Source:
         from setwise import datasets
         from setwise._errors import InputError
         from setwise.choices import expressions, read
+        from setwise.cli.tables import is_dataset, read_table
 
-        roles: dict[str, Any] = {}
-        table: Any = self.table
-        if self.table in datasets.names() and not Path(self.table).exists():
-            roles, table = datasets.roles(self.table), datasets.table(self.table)
+        roles: dict[str, Any] = datasets.roles(self.table) if is_dataset(self.table) else {}
+        table = read_table(self.table)
         given = {
             name: getattr(self, name)
             for name in ("set", "chosen", "weight", "group", "time")

@@ -10,10 +10,20 @@ from setwise.choices.tables import read_file
 
 
 def read_table(name: str) -> Any:
-    """A Polars frame from a file, or a shipped data set by name."""
-    if name in datasets.names() and not Path(name).exists():
+    """A Polars frame from a file, or a data set by name."""
+    path = Path(name)
+    if is_dataset(name):
         return datasets.table(name)
-    return read_file(Path(name))
+    if not path.exists() and not path.suffix:
+        raise InputError(
+            f"there is no file or data set {name}; the data sets are: {', '.join(datasets.names())}"
+        )
+    return read_file(path)
+
+
+def is_dataset(name: str) -> bool:
+    """A data set's name, unless a file of the same name is there."""
+    return name in datasets.names() and not Path(name).exists()
 
 
 def write_table(frame: Any, path: Path) -> None:

@@ -64,9 +64,7 @@ def load(path: str | Path) -> Estimator:
             f"{path} holds a model '{artifact.estimator}', which this setwise does not know; "
             "upgrade it"
         )
-    estimator = CLASSES[artifact.estimator](**artifact.params)
-    estimator._restore(artifact)
-    return estimator
+    return CLASSES[artifact.estimator].from_artifact(artifact)
 
 
 __all__ = [

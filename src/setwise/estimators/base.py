@@ -163,12 +163,13 @@ class Estimator(BaseEstimator):
     def _to_artifact(self) -> Artifact:
         """What the model file holds."""
 
+    @classmethod
     @abstractmethod
-    def _restore(self, artifact: Artifact) -> None:
-        """Become the fitted estimator that wrote this."""
+    def from_artifact(cls, artifact: Artifact) -> "Estimator":
+        """The fitted estimator that wrote this."""
 
 
-def trainable(choices: Choices) -> Choices:
+def trainable(choices: object) -> Choices:
     """Training data that a model can learn from, or an error that says why not."""
     if not isinstance(choices, Choices):
         raise InputError(

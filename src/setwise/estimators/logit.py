@@ -10,7 +10,6 @@ from jaxtyping import Float
 from scipy.special import ndtr
 from sklearn.exceptions import ConvergenceWarning
 
-from setwise._errors import InputError
 from setwise._trees import with_arrays
 from setwise.artifact import Artifact
 from setwise.choices import Choices, Schema
@@ -18,6 +17,7 @@ from setwise.estimators.base import Estimator, trainable
 from setwise.models import ZOO, Aggregation, Sizes
 from setwise.training import maximise
 
+ARRAYS = ("coef", "covariance", "identified")
 STATISTICS = ("log_likelihood", "null_log_likelihood", "sets", "iterations", "converged")
 
 
@@ -51,13 +51,12 @@ class MNL(Estimator):
         choices = trainable(choices)
         schema = Schema.fit(choices)
         optimum = maximise(schema.encode(choices, np.float64))
-        if not optimum.converged:
-            names = np.array(schema.item_names)
-            largest = names[np.argmax(np.abs(optimum.coefficients))]
+        if optimum.separated.any():
+            names = [f"'{name}'" for name in np.array(schema.item_names)[optimum.separated]]
             warnings.warn(
-                f"the likelihood has no maximum within reach: '{largest}' (nearly) separates the "
-                "chosen items from the others; its coefficient and standard errors mean nothing "
-                "(check the feature for a leak, or drop it)",
+                f"the likelihood has no maximum: {', '.join(names)} (together with others) tells "
+                "the chosen items from the rest without error, so its coefficient grows without "
+                "bound and its standard error means nothing; check it for a leak, or drop it",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -98,22 +97,19 @@ class MNL(Estimator):
 
     def _to_artifact(self) -> Artifact:
         fitted = {name: getattr(self, f"{name}_") for name in STATISTICS}
-        arrays = {
-            "coef": self.coef_,
-            "covariance": self.covariance_,
-            "identified": self.identified_,
-        }
+        arrays = {name: getattr(self, f"{name}_") for name in ARRAYS}
         return Artifact("MNL", self.get_params(deep=False), self.schema_, fitted, arrays)
 
-    def _restore(self, artifact: Artifact) -> None:
-        self.schema_ = artifact.schema
-        for name in ("coef", "covariance", "identified"):
-            if name not in artifact.arrays:
-                raise InputError(f"the model file lacks the array '{name}'; write it again")
-            setattr(self, f"{name}_", artifact.arrays[name])
+    @classmethod
+    def from_artifact(cls, artifact: Artifact) -> "MNL":
+        estimator = cls()
+        estimator.schema_ = artifact.schema
+        for name in ARRAYS:
+            setattr(estimator, f"{name}_", artifact.arrays[name])
         for name in STATISTICS:
-            setattr(self, f"{name}_", artifact.fitted[name])
-        self.model_ = self._model()
+            setattr(estimator, f"{name}_", artifact.fitted[name])
+        estimator.model_ = estimator._model()
+        return estimator
 
 
 @dataclass(frozen=True, eq=False)

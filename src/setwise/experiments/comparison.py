@@ -12,6 +12,7 @@ from sklearn.base import clone
 from setwise._errors import InputError
 from setwise.choices import Choices, split
 from setwise.estimators import Estimator, named
+from setwise.estimators.base import trainable
 from setwise.experiments import statistics
 from setwise.metrics import HIGHER_IS_BETTER
 
@@ -35,7 +36,7 @@ class Row:
     standard_error: dict[str, float]
     difference: float
     difference_standard_error: float
-    p: float | None  # corrected for the number of comparisons; None for the best model itself
+    p: float | None  # corrected for several comparisons; None for the best model, NaN for one split
     seconds: float
 
 
@@ -83,11 +84,9 @@ class Comparison:
         return Row(
             model=model,
             mean={name: float(one.mean()) for name, one in measures.items()},
-            standard_error={
-                name: float(statistics.standard_error(one)) for name, one in measures.items()
-            },
+            standard_error={name: statistics.standard_error(one) for name, one in measures.items()},
             difference=float(difference.mean()),
-            difference_standard_error=float(statistics.standard_error(difference)),
+            difference_standard_error=statistics.standard_error(difference),
             p=p,
             seconds=float(np.mean([c.seconds for c in self.cells if c.model == model])),
         )
@@ -154,6 +153,7 @@ def compare(
         raise InputError("there is only one split by time; use splits=1")
     if metric not in HIGHER_IS_BETTER:
         raise InputError(f"metric '{metric}' is not one of {', '.join(HIGHER_IS_BETTER)}")
+    trainable(choices)
     cells = []
     for number in range(splits):
         train, valid, test = split(choices, sizes, seed + number, by)
@@ -174,4 +174,6 @@ def _cell(
     begin = time.perf_counter()
     fresh.fit(train, valid, progress=False)
     seconds = time.perf_counter() - begin
+    if getattr(fresh, "interrupted_", False):
+        raise KeyboardInterrupt  # half a table would be read as a whole one
     return Cell(name, number, dict(fresh.evaluate(test)), seconds)

@@ -67,5 +67,7 @@ def splits(comparison: Comparison) -> str:
 def _svg(figure: Figure) -> str:
     text = io.StringIO()
     with rc_context({"svg.hashsalt": "setwise", "svg.fonttype": "path"}):
-        figure.savefig(text, format="svg", metadata={"Date": None})
+        figure.savefig(
+            text, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        )
     return text.getvalue().partition("?>")[2].partition("<svg")[2].join(("<svg", ""))

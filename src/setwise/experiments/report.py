@@ -15,12 +15,12 @@ PAGE = """<!doctype html>
 <title>{title}</title>
 <style>
 :root {{ color-scheme: light dark; }}
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto;
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto;
   padding: 0 1rem; }}
 h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.15rem; margin-top: 2rem; }}
 .scroll {{ overflow-x: auto; }}
 table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
-th, td {{ padding: .35rem .7rem; text-align: right; border-bottom: 1px solid #8884;
+th, td {{ padding: .35rem .5rem; text-align: right; border-bottom: 1px solid #8884;
   white-space: nowrap; }}
 th:first-child, td:first-child {{ text-align: left; }}
 tbody tr:first-child {{ font-weight: 600; }}
@@ -102,7 +102,7 @@ def _table(comparison: Comparison) -> str:
 def cells(row: Row) -> list[str]:
     """A row of the leaderboard as text, as the page and the terminal show it."""
 
-    def measured(name: str, unit: float, digits: int) -> str:
+    def measured(name: str, unit: int, digits: int) -> str:
         error = row.standard_error[name] * unit
         text = f"{row.mean[name] * unit:.{digits}f}"
         return text if error != error else f"{text} ± {error:.{digits}f}"
@@ -112,5 +112,7 @@ def cells(row: Row) -> list[str]:
     if row.p is None:
         compared = ["best", ""]
     else:
-        compared = [f"{row.difference:+.4f} ± {row.difference_standard_error:.4f}", f"{row.p:.2g}"]
+        sure = row.p == row.p  # a single split has neither a standard error nor a p-value
+        error = f" ± {row.difference_standard_error:.4f}" if sure else ""
+        compared = [f"{row.difference:+.4f}{error}", f"{row.p:.2g}" if sure else ""]
     return [row.model, *shown, *compared, f"{row.seconds:.1f}"]

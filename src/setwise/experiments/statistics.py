@@ -7,12 +7,11 @@ from jaxtyping import Float
 from scipy import stats
 
 
-def standard_error(values: Float[np.ndarray, "*n splits"]) -> Float[np.ndarray, "*n"]:
+def standard_error(values: Float[np.ndarray, " splits"]) -> float:
     """Of the mean over splits; NaN for a single one."""
-    splits = values.shape[-1]
-    if splits < 2:
-        return np.full(values.shape[:-1], np.nan)
-    return values.std(-1, ddof=1) / np.sqrt(splits)
+    if len(values) < 2:
+        return float("nan")
+    return float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
 def paired_p(differences: Float[np.ndarray, " splits"], test_share: float) -> float:
@@ -35,11 +34,13 @@ def paired_p(differences: Float[np.ndarray, " splits"], test_share: float) -> fl
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's correction for several comparisons.
+    """Holm's correction for several comparisons; NaN where there is nothing to correct.
 
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
+    if np.isnan(p_values).any():
+        return [float("nan")] * len(p_values)
     order = np.argsort(p_values)
     corrected, running = np.empty(len(p_values)), 0.0
     for place, index in enumerate(order):

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from setwise._types import Array, Float
+from setwise.models.positive import inverse_softplus, safe_power
 
 
 class Evaluation(eqx.Module):
@@ -57,3 +58,68 @@ class KinkedTanh(Evaluation):
     def __call__(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
         felt = jnp.tanh(z)
         return jnp.where(z < 0, self.c * felt, felt)
+
+
+class KinkedLinear(Evaluation):
+    """mu(z) = z for gains, c z for losses; c = 1 + softplus(raw) > 1 is learned.
+
+    >>> [float(KinkedLinear(start=2.0)(jnp.array(z)).round(4)) for z in (-1.0, 3.0)]
+    [-2.0, 3.0]
+    """
+
+    raw: Float[Array, ""]
+
+    def __init__(self, start: float = 1.5):
+        self.raw = inverse_softplus(start - 1.0)
+
+    @property
+    def c(self) -> Float[Array, ""]:
+        """The weight of losses."""
+        return 1 + jax.nn.softplus(self.raw)
+
+    def __call__(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
+        return jnp.where(z < 0, self.c * z, z)
+
+
+class Power(Evaluation):
+    """mu(z) = z^rho for z >= 0, rho > 0 learned; concave for rho < 1.
+
+    Below a millionth, where the slope of a concave power has no bound, it is flat and zero.
+
+    >>> [float(Power(start=0.5)(jnp.array(z)).round(4)) for z in (0.0, 4.0)]
+    [0.0, 2.0]
+    """
+
+    raw: Float[Array, ""]
+
+    def __init__(self, start: float = 0.8):
+        self.raw = inverse_softplus(start)
+
+    @property
+    def rho(self) -> Float[Array, ""]:
+        """The exponent."""
+        return jax.nn.softplus(self.raw)
+
+    def __call__(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
+        return safe_power(z, self.rho)
+
+
+class Logarithm(Evaluation):
+    """mu(z) = log(z + epsilon) for z >= 0, epsilon > 0 learned.
+
+    >>> float(Logarithm(start=1.0)(jnp.array(0.0)))
+    0.0
+    """
+
+    raw: Float[Array, ""]
+
+    def __init__(self, start: float = 0.1):
+        self.raw = inverse_softplus(start)
+
+    @property
+    def epsilon(self) -> Float[Array, ""]:
+        """What keeps the worst item's value finite."""
+        return jax.nn.softplus(self.raw)
+
+    def __call__(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
+        return jnp.log(z + self.epsilon)

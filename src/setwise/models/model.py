@@ -26,7 +26,9 @@ class Dropout(eqx.Module):
 
     def __call__(self, hidden: Float[Array, "..."]) -> Float[Array, "..."]:
         """Zero the dropped units and scale up the others, so that the mean stays."""
-        kept = jax.random.bernoulli(self.key, self.keep, hidden.shape)
+        # Sixteen random bits decide a unit: half the cost of a float, which is most of dropout's.
+        bits = jax.random.bits(self.key, hidden.shape, jnp.uint16)
+        kept = bits < jnp.asarray(self.keep * 65536, jnp.float32)
         return jnp.where(kept, hidden / self.keep, 0)
 
 

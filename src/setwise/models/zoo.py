@@ -12,6 +12,7 @@ import equinox as eqx
 import jax
 from jaxtyping import UInt32
 
+from setwise._errors import InputError
 from setwise._types import Array, Key
 from setwise.models import comparisons
 from setwise.models.aggregation import Aggregation
@@ -37,6 +38,11 @@ class Sizes:
     components: int = 16
     hidden: int = 16
     wiring: Literal["joint", "shared"] = "joint"
+
+    def __post_init__(self) -> None:
+        for name in ("dimension", "components", "hidden"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name}={getattr(self, name)} must be at least 1")
 
 
 SetPart = Callable[[tuple[int, ...], Sizes, int, Key], SetFunction]

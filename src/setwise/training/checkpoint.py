@@ -55,6 +55,8 @@ def save(folder: Path, progress: Progress, mark: str) -> None:
 
 def resume(folder: Path, start: Progress, mark: str) -> Progress:
     """The progress kept in this folder, or ``start`` if there is none yet."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"checkpoint {folder} is a file; name a folder")
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / FILE
     if not path.exists():

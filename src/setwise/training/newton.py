@@ -9,7 +9,7 @@ gradient is the sum of (x_chosen - m), and its Hessian minus the sum of (sum_z p
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 
 from setwise.choices import Encoded
@@ -35,23 +35,33 @@ class Optimum:
     iterations: int
     converged: bool
 
+    @property
+    def separated(self) -> Bool[np.ndarray, " d"]:
+        """Columns whose coefficient was still growing, on data in standardised units.
+
+        Where a column tells chosen items from others without error, log L rises for ever and its
+        curvature vanishes: the coefficient is enormous, yet smaller than its standard error.
+        """
+        size = np.abs(self.coefficients)
+        with np.errstate(invalid="ignore"):
+            return self.identified & (size > 10) & (np.sqrt(np.diag(self.covariance)) > size)
+
 
 def maximise(data: Encoded) -> Optimum:
     """Fit the multinomial logit to float64 items; context cancels within a set and is not used."""
     assert data.chosen is not None
-    problem = _Problem(data)
-    identified = problem.identified()
-    x = np.ascontiguousarray(data.items[:, identified])
-    b = np.zeros(x.shape[1])
-    value, gradient, hessian = problem.derivatives(x, b)
-    converged, iteration = x.shape[1] == 0, 0
+    identified = _identified(data)
+    problem = _Problem(data, np.ascontiguousarray(data.items[:, identified]))
+    b = np.zeros(int(identified.sum()))
+    value, gradient, hessian = problem.derivatives(b)
+    converged, iteration = len(b) == 0, 0
     while not converged and iteration < ITERATIONS:
         iteration += 1
         step = _solve(hessian, gradient)
         decrement = float(gradient @ step)
         size, improved = 1.0, False
         for _ in range(40):
-            trial = problem.derivatives(x, b + size * step)
+            trial = problem.derivatives(b + size * step)
             improved = trial[0] >= value
             if improved:
                 break
@@ -60,75 +70,70 @@ def maximise(data: Encoded) -> Optimum:
         if improved:
             b = b + size * step
             value, gradient, hessian = trial
-    return problem.optimum(identified, b, value, hessian, iteration, converged)
+    coefficients = np.zeros(len(identified))
+    coefficients[identified] = b
+    covariance = np.full((len(identified),) * 2, np.nan)
+    covariance[np.ix_(identified, identified)] = np.linalg.pinv(hessian, hermitian=True)
+    return Optimum(
+        coefficients, covariance, identified, value, problem.null, len(data), iteration, converged
+    )
 
 
 class _Problem:
-    """The likelihood of one data set; ``members`` (sets x rows) sums rows over their sets."""
+    """The likelihood of one data set, with room that every iteration uses again."""
 
-    def __init__(self, data: Encoded):
+    def __init__(self, data: Encoded, x: Float[np.ndarray, "rows d"]):
         assert data.chosen is not None
-        self.items, self.starts, self.sizes = data.items, data.offsets[:-1], data.sizes
+        self.x, self.starts, self.sizes = x, data.offsets[:-1], data.sizes
         self.chosen_rows = self.starts + data.chosen
         self.weight = np.ones(len(data)) if data.weight is None else data.weight
         self.total = float(self.weight.sum())
-        rows = len(self.items)
-        self.members = csr_array((np.ones(rows), np.arange(rows), data.offsets))
+        self.null = -float(self.weight @ np.log(self.sizes))
+        self.chosen_sum = self.weight @ x[self.chosen_rows]
+        self.by_set = _sums(data.offsets)
+        self.scaled = np.empty_like(x)
 
     def derivatives(
-        self, x: Float[np.ndarray, "rows d"], b: Float[np.ndarray, " d"]
+        self, b: Float[np.ndarray, " d"]
     ) -> tuple[float, Float[np.ndarray, " d"], Float[np.ndarray, "d d"]]:
         """log L, its gradient and minus its Hessian."""
-        v = x @ b
+        v = self.x @ b
         v -= self._spread(np.maximum.reduceat(v, self.starts))
         e = np.exp(v)
         sums = np.add.reduceat(e, self.starts)
         value = float(self.weight @ (v[self.chosen_rows] - np.log(sums)))
-        pw = e * self._spread(self.weight / sums)  # probability times the set's weight
-        px = x * pw[:, None]
-        means = self.members @ px
-        gradient = self.weight @ x[self.chosen_rows] - means.sum(0)
-        hessian = x.T @ px - means.T @ (means / self.weight[:, None])
-        return value, gradient, hessian
+        e *= self._spread(self.weight / sums)  # now the probability times the set's weight
+        self.by_set.data = e
+        means = self.by_set @ self.x
+        np.multiply(self.x, np.sqrt(e)[:, None], out=self.scaled)
+        hessian = self.scaled.T @ self.scaled - means.T @ (means / self.weight[:, None])
+        return value, self.chosen_sum - means.sum(0), hessian
 
-    def identified(self) -> Bool[np.ndarray, " d"]:
-        """Columns that are no combination of earlier ones once each set's mean is taken away."""
-        x = self.items
-        centred = x - self._spread(self.members @ x / self.sizes[:, None])
-        gram = centred.T @ centred
-        scale = np.maximum((x * x).sum(0), np.finfo(float).tiny)
-        keep: list[int] = []
-        for j in range(len(gram)):
-            residual = gram[j, j]
-            if keep:
-                inside, across = gram[np.ix_(keep, keep)], gram[keep, j]
-                residual -= across @ np.linalg.solve(inside, across)
-            if residual > 1e-9 * scale[j]:
-                keep.append(j)
-        return np.isin(np.arange(len(gram)), keep)
+    def _spread(self, values: Float[np.ndarray, " sets"]) -> Float[np.ndarray, " rows"]:
+        return np.repeat(values, self.sizes)
 
-    def optimum(
-        self,
-        identified: Bool[np.ndarray, " d"],
-        b: Float[np.ndarray, " k"],
-        value: float,
-        hessian: Float[np.ndarray, "k k"],
-        iterations: int,
-        converged: bool,
-    ) -> Optimum:
-        """The estimate in all columns; those not identified have no variance to report."""
-        coefficients = np.zeros(len(identified))
-        coefficients[identified] = b
-        covariance = np.full((len(identified),) * 2, np.nan)
-        covariance[np.ix_(identified, identified)] = np.linalg.pinv(hessian, hermitian=True)
-        null = -float(self.weight @ np.log(self.sizes))
-        return Optimum(
-            coefficients, covariance, identified, value, null,
-            len(self.sizes), iterations, converged,
-        )  # fmt: skip
 
-    def _spread(self, values: Float[np.ndarray, "sets *rest"]) -> Float[np.ndarray, "rows *rest"]:
-        return np.repeat(values, self.sizes, axis=0)
+def _sums(offsets: Int[np.ndarray, " sets_and_one"]) -> csr_array:
+    """A sparse matrix (sets x rows) that sums the rows of each set; its data are their weights."""
+    rows = int(offsets[-1])
+    return csr_array((np.ones(rows), np.arange(rows), offsets))
+
+
+def _identified(data: Encoded) -> Bool[np.ndarray, " d"]:
+    """Columns that are no combination of earlier ones once each set's mean is taken away."""
+    x = data.items
+    total = x.T @ x
+    sums = _sums(data.offsets) @ x
+    within = total - sums.T @ (sums / data.sizes[:, None])
+    keep: list[int] = []
+    for j in range(len(within)):
+        residual = within[j, j]
+        if keep:
+            inside, across = within[np.ix_(keep, keep)], within[keep, j]
+            residual -= across @ np.linalg.solve(inside, across)
+        if residual > 1e-9 * max(total[j, j], np.finfo(float).tiny):
+            keep.append(j)
+    return np.isin(np.arange(len(within)), keep)
 
 
 def _solve(hessian: Float[np.ndarray, "d d"], gradient: Float[np.ndarray, " d"]) -> np.ndarray:

@@ -1,9 +1,9 @@
 """How to train, as one small frozen value."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 from setwise._errors import InputError
+from setwise.training.objectives import OBJECTIVES
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Training:
     decay_every: int = 10
     weight_decay: float = 1e-2
     dropout: float = 0.0
-    objective: Literal["cross_entropy", "pairwise", "listwise"] = "cross_entropy"
-    stop_on: Literal["nll", "accuracy"] = "nll"
+    objective: str = "cross_entropy"
+    stop_on: str = "nll"
     patience: int = 25
 
     def __post_init__(self) -> None:
@@ -46,12 +46,13 @@ class Training:
         for name in ("learning_rate", "decay"):
             if not getattr(self, name) > 0:
                 raise InputError(f"{name}={getattr(self, name)} must be positive")
-        if self.weight_decay < 0:
+        if not self.weight_decay >= 0:
             raise InputError(f"weight_decay={self.weight_decay} must not be negative")
         if not 0 <= self.dropout < 1:
             raise InputError(f"dropout={self.dropout} must be at least 0 and below 1")
-        if self.objective not in ("cross_entropy", "pairwise", "listwise"):
-            raise InputError(f"objective={self.objective!r} is not known")
+        if self.objective not in OBJECTIVES:
+            known = ", ".join(OBJECTIVES)
+            raise InputError(f"objective={self.objective!r} is not one of {known}")
         if self.stop_on not in ("nll", "accuracy"):
             raise InputError(f"stop_on={self.stop_on!r} is neither 'nll' nor 'accuracy'")
 

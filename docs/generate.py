@@ -1,0 +1,146 @@
+"""Write what the docs take from the program, so that they cannot drift from it.
+
+``python docs/generate.py`` writes ``cli.md`` (from the commands' help) and ``index.md`` (from the
+README). With ``--measure`` it first compares the models on Swissmetro, which takes about a minute,
+and puts the leaderboard into the README and its picture into ``images/``.
+"""
+
+import argparse
+import os
+import platform
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from setwise.cli import app
+
+if TYPE_CHECKING:
+    from setwise.experiments import Comparison
+
+DOCS = Path(__file__).parent
+README = DOCS.parent / "README.md"
+GENERATED = "<!-- Written by docs/generate.py; change the program's help or the README instead. -->"
+MODELS = ("mnl", "sdw", "sde", "sda")
+SPLITS = 5
+COLUMNS = ("model", "top-1 %", "mean rank", "NLL", "difference", "p")
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Every command with its full name, as ``setwise datasets write``."""
+
+    def walk(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+        yield name, command
+        for child, below in getattr(command, "commands", {}).items():
+            yield from walk(f"{name} {child}", below)
+
+    return walk("setwise", typer.main.get_command(app))
+
+
+def cli_page() -> str:
+    """The page of the command line."""
+    parts = [
+        "# Command line",
+        GENERATED,
+        "Every command shows progress and notes on standard error and results on standard output, "
+        "as a table for people or, with `--json`, for programs. Bad input is one sentence and "
+        "exit code 2.",
+    ]
+    for name, command in commands():
+        parts += [f"## {name}", *_described(command), *_tables(name, command)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _described(command: Any) -> Iterator[str]:
+    """The command's help; its examples become blocks to copy."""
+    for paragraph in (command.help or "").split("\n\n"):
+        text = " ".join(paragraph.split())
+        example = text.removeprefix("Example: ")
+        yield text if example == text else f"```bash\n{example}\n```"
+
+
+def _tables(name: str, command: Any) -> Iterator[str]:
+    """The arguments and options as ``--help`` has them, and the commands below."""
+    context = type(command).context_class(command, info_name=name)
+    for kind in ("argument", "option"):
+        records = [p.get_help_record(context) for p in command.params if p.param_type_name == kind]
+        if records:
+            yield _table((kind, "value", "what it is"), [_row(*record) for record in records])
+    below = getattr(command, "commands", {})
+    if below:
+        rows = [(f"`{name} {one}`", _first_line(child)) for one, child in below.items()]
+        yield _table(("command", "what it does"), rows)
+
+
+def _row(written: str, text: str) -> tuple[str, str, str]:
+    """``--on-none <error|drop>`` and its help, in three cells."""
+    option, _, value = written.partition(" ")
+    return f"`{option}`", value.strip("<>").replace("|", ", "), " ".join(text.split())
+
+
+def _first_line(command: Any) -> str:
+    return " ".join((command.help or "").split("\n\n")[0].split())
+
+
+def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [heads, ("---",) * len(heads), *rows]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+    )
+
+
+def index_page(readme: str) -> str:
+    """The site's first page: the README up to its last section, with links as seen from here."""
+    shown = readme.partition("\n## Project\n")[0]
+    return f"{GENERATED}\n\n" + shown.replace("](docs/", "](") + "\n"
+
+
+def measure() -> "Comparison":
+    """The comparison that ``make demo`` runs."""
+    import setwise as sw
+
+    return sw.compare(MODELS, sw.datasets.load("swissmetro"), splits=SPLITS)
+
+
+def leaderboard(comparison: "Comparison") -> str:
+    """The README's table, and the sentence that says how it was made."""
+    from setwise.experiments.report import HEADS, cells, note
+
+    keep = [HEADS.index(column) for column in COLUMNS]
+    rows = [tuple(cells(row)[i] for i in keep) for row in comparison.leaderboard()]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    made = (
+        f"Made with setwise {version('setwise')}, JAX "
+        f"{version('jax')}, Python {platform.python_version()}, on {cores} CPU cores."
+    )
+    return f"{_table(COLUMNS, rows)}\n\n{note(comparison)} {made}"
+
+
+def put(text: str, name: str, content: str) -> str:
+    """The text with what stands between the markers of this name replaced."""
+    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    if begin not in text or end not in text:
+        raise SystemExit(f"the README lacks the markers {begin} and {end}")
+    before, after = text.partition(begin)[0], text.partition(end)[2]
+    return f"{before}{begin}\n{content}\n{end}{after}"
+
+
+def main() -> None:
+    """Write the pages."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--measure", action="store_true", help="rerun the README's comparison")
+    if parser.parse_args().measure:
+        from setwise.experiments import figures
+
+        comparison = measure()
+        text = put(README.read_text("utf-8"), "leaderboard", leaderboard(comparison))
+        README.write_text(text, "utf-8")
+        (DOCS / "images" / "swissmetro.svg").write_text(figures.dots(comparison), "utf-8")
+    (DOCS / "cli.md").write_text(cli_page(), "utf-8")
+    (DOCS / "index.md").write_text(index_page(README.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

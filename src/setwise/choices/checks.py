@@ -1,0 +1,45 @@
+"""Checks of single columns: what no model can take is refused, with its row and a remedy."""
+
+import numpy as np
+from jaxtyping import Bool
+
+from setwise._errors import InputError
+from setwise.choices.columns import Column
+from setwise.choices.features import Feature
+from setwise.choices.tables import Table
+
+
+def sound(table: Table, feature: Feature, role: str) -> Column:
+    """A feature's column, with every value that no model can take refused."""
+    name = feature.column
+    column = table.column(name, role, feature.category)
+    if feature.transform != "none" and column.kind != "number":
+        raise InputError(
+            f"feature '{feature}' needs numbers, but column '{name}' is a {column.kind}"
+        )
+    missing = column.missing
+    if missing.any() and not (feature.impute and column.kind != "date"):
+        fixed = column.kind == "date" or role == "weight"
+        remedy = "fill it" if fixed else f"fill it, or use impute({feature})"
+        what = "missing or not a number" if column.kind == "number" else "missing"
+        raise InputError(f"column '{name}' is {what} at {_rows(missing)}; {remedy}")
+    if column.kind == "number":
+        refuse(name, np.isinf(column.values), "infinite", "replace it by a number")
+        if feature.transform == "log":
+            bad = column.values <= 0
+            refuse(name, bad, "not positive", f"log needs positive numbers; use log1p({name})")
+        elif feature.transform != "none":
+            bad = column.values < 0
+            refuse(name, bad, "negative", f"{feature.transform} needs numbers of at least 0")
+    return column
+
+
+def refuse(name: str, bad: Bool[np.ndarray, " rows"], what: str, remedy: str) -> None:
+    """An error that names the first bad row, if there is one."""
+    if bad.any():
+        raise InputError(f"column '{name}' is {what} at {_rows(bad)}; {remedy}")
+
+
+def _rows(bad: Bool[np.ndarray, " rows"]) -> str:
+    count = int(bad.sum())
+    return f"row {int(np.argmax(bad))}" + (f" (and {count - 1} more)" if count > 1 else "")

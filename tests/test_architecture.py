@@ -1,0 +1,171 @@
+"""The house keeps its shape: layers, sizes, and what must not be in it, read from the source."""
+
+import ast
+import subprocess
+import sys
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parent.parent / "src" / "setwise"
+LINES_A_MODULE = 300
+LINES_A_FUNCTION = 60  # its docstring not counted: what a public function explains is no burden
+
+# Imports go down this list, or stay in a layer. One that may surprise: datasets' generator "sda"
+# imports models, inside its functions so that drawing other data needs no JAX; it is downward.
+LAYERS = (
+    {"_types", "_masked", "_errors", "_files", "_tensorfile", "_trees", "_engine"},
+    {"choices", "models"},
+    {"datasets", "metrics"},
+    {"training"},
+    {"estimators", "artifact", "progress"},
+    {"experiments"},
+    {"cli", "__main__"},
+)
+LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
+STRANGERS = {("choices", "models"), ("models", "choices")}  # of one layer, and yet apart
+
+# setwise/__init__.py is the door: it names every room, lazily, and is tested on its own below.
+PATHS = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+TREES = {module_name(path): ast.parse(path.read_text("utf-8")) for path in PATHS}
+
+
+def imported(tree: ast.AST) -> set[str]:
+    """The modules of setwise that are imported, anywhere: inside functions and for types too."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports name their module in full"
+            for alias in node.names:
+                below = f"{node.module}.{alias.name}"
+                if below == "setwise.__version__":
+                    continue  # a plain string: no module stands behind it
+                found.add(below if below in TREES else node.module or "")
+    return {name for name in found if name.partition(".")[0] == "setwise"}
+
+
+def room(module: str) -> str:
+    return module.split(".")[1]
+
+
+IMPORTS = {module: imported(tree) for module, tree in TREES.items()}
+
+
+def test_every_room_has_a_layer():
+    assert {room(module) for module in TREES} <= set(LAYER)
+
+
+def test_nothing_imports_the_door():
+    assert [module for module, found in IMPORTS.items() if "setwise" in found] == []
+
+
+def test_imports_go_down():
+    wrong = [
+        f"{module} imports {other}"
+        for module, found in IMPORTS.items()
+        for other in found
+        if LAYER[room(other)] > LAYER[room(module)] or (room(module), room(other)) in STRANGERS
+    ]
+    assert wrong == []
+
+
+def test_a_wrong_import_would_be_seen():
+    tree = ast.parse("def f():\n    from setwise import cli\n    import setwise.models.zoo")
+    assert imported(tree) == {"setwise.cli", "setwise.models.zoo"}
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    try:
+        TopologicalSorter(IMPORTS).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+@pytest.mark.parametrize("statement", ["import setwise", "import setwise.cli"])
+def test_the_door_and_the_command_line_open_at_once(statement):
+    script = (
+        f"import sys; {statement}\n"
+        "print([name for name in ('jax', 'polars', 'sklearn') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def test_the_door_lists_exactly_what_it_has():
+    import setwise
+
+    assert sorted(setwise.__all__) == sorted([*setwise._HOMES, *setwise._ROOMS])
+    for name in setwise.__all__:
+        assert getattr(setwise, name) is not None
+
+
+def test_modules_are_short():
+    lines = {
+        str(path.relative_to(SOURCE)): len(path.read_text("utf-8").splitlines()) for path in PATHS
+    }
+    assert {path: n for path, n in lines.items() if n >= LINES_A_MODULE} == {}
+
+
+def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    first = function.body[0]
+    lines = (function.end_lineno or 0) - function.lineno + 1
+    if ast.get_docstring(function) is None:
+        return lines
+    return lines - ((first.end_lineno or 0) - first.lineno + 1)
+
+
+def test_functions_are_short():
+    long = {
+        f"{module}.{node.name}": code_lines(node)
+        for module, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and code_lines(node) >= LINES_A_FUNCTION
+    }
+    assert long == {}
+
+
+def called(tree: ast.AST) -> set[str]:
+    """Plain names that are called, such as ``print``."""
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return {call.id for call in calls if isinstance(call, ast.Name)}
+
+
+def test_only_the_command_line_prints():
+    loud = [m for m, tree in TREES.items() if room(m) != "cli" and "print" in called(tree)]
+    assert loud == []
+
+
+def test_no_data_becomes_code():
+    dangerous = {"eval", "exec", "compile", "__import__"}
+    modules = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
+    wrong = [f"{module} calls {name}" for module, tree in TREES.items()
+             for name in called(tree) & dangerous]  # fmt: skip
+    for module, tree in TREES.items():
+        for node in ast.walk(tree):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            wrong += [f"{module} imports {name}" for name in names
+                      if name.partition(".")[0] in modules]  # fmt: skip
+            if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+                wrong.append(f"{module} uses allow_pickle")
+    assert wrong == []
+
+
+def test_every_module_says_what_it_is():
+    assert [module for module, tree in TREES.items() if not ast.get_docstring(tree)] == []
+
+
+def test_no_module_is_a_drawer_for_everything():
+    drawers = {"utils", "util", "helpers", "helper", "common", "misc"}
+    assert [m for m in TREES if drawers & {part.strip("_") for part in m.split(".")}] == []

@@ -1,0 +1,574 @@
+"""Bad input: one sentence with cause, place and remedy, in the library and on the command line.
+
+On the command line it is the only line on standard error, begins with "error:", comes with exit
+code 2, and no file is left behind.
+"""
+
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import safetensors.numpy
+
+import setwise as sw
+from setwise import InputError, estimators
+from setwise.cli import main
+from setwise.cli.datasets import write
+
+GOOD = """\
+trip,cost,brand,age,w,taken
+1,3.5,red,30,1,0
+1,1.0,blue,30,1,1
+2,2.0,blue,40,2,1
+2,5.0,red,40,2,0
+3,2.5,red,50,1,0
+3,1.5,red,50,1,0
+3,4.0,blue,50,1,1
+"""
+ENOUGH = """\
+4,3.0,red,30,1,1
+4,1.0,blue,30,1,0
+5,2.0,blue,40,2,0
+5,5.0,red,40,2,1
+"""  # choices that contradict the first ones, so that a logit has a maximum
+HEAD = GOOD.splitlines()[0] + "\n"
+ROLES = {"set": "trip", "chosen": "taken", "items": ["cost", "brand"]}
+
+
+def good(old="", new=""):
+    """The good table with one change."""
+    assert old in GOOD
+    return GOOD.replace(old, new, 1) if old else GOOD
+
+
+# One table of cases: its text, the options to read it with, and what the message must hold.
+TABLES = {
+    "missing set column": (good("trip", "journey"), {}, ["set column 'trip'", "it has: journey"]),
+    "missing chosen column": (good("taken", "t"), {}, ["chosen column 'taken'", "it has: trip"]),
+    "missing item column": (good("cost", "price"), {}, ["item column 'cost'", "it has: trip"]),
+    "missing context column": (GOOD, {"context": ["town"]}, ["context column 'town'", "it has:"]),
+    "missing weight column": (GOOD, {"weight": "ww"}, ["weight column 'ww'", "it has:"]),
+    "missing group column": (GOOD, {"group": "user"}, ["group column 'user'", "it has:"]),
+    "missing time column": (GOOD, {"time": "when"}, ["time column 'when'", "it has:"]),
+    "text in a number column": (
+        good("2.0", "cheap"), {}, ["column 'cost'", "row 2 has 'cheap'", "correct it", "category"],
+    ),
+    "text among equal numbers": (
+        "trip,cost,taken\n1,5,0\n1,n/a,1\n2,5,1\n2,5,0\n",
+        {"items": ["cost"], "on_duplicate": "keep"},
+        ["column 'cost'", "row 1 has 'n/a'", "correct it"],
+    ),
+    "numbers written as text": (
+        GOOD.replace("red", '"1"').replace("blue", '"2 "'), {"items": ["brand"]},
+        ["column 'brand'", "numbers written as text", "convert it", "category(brand)"],
+    ),
+    "not a number": (
+        good("2.0", "NaN"), {}, ["column 'cost'", "not a number at row 2", "impute(cost)"],
+    ),
+    "missing number": (good("2.0", ""), {}, ["column 'cost'", "at row 2", "impute(cost)"]),
+    "two missing": (
+        good("2.0", "").replace("5.0", ""), {}, ["'cost'", "row 2 (and 1 more)", "fill it"],
+    ),
+    "missing category": (
+        good("2.0,blue", "2.0,"), {}, ["column 'brand' is missing at row 2", "impute(brand)"],
+    ),
+    "missing set": (good("2,5.0", ",5.0"), {}, ["set column 'trip' is missing at row 3", "every"]),
+    "infinity": (good("5.0", "inf"), {}, ["column 'cost' is infinite at row 3", "replace it"]),
+    "overflow": (good("5.0", "1e999"), {}, ["column 'cost' is infinite at row 3", "replace it"]),
+    "log of zero": (
+        good("5.0", "0.0"), {"items": ["log(cost)"]},
+        ["column 'cost' is not positive at row 3", "use log1p(cost)"],
+    ),
+    "root of a negative": (
+        good("5.0", "-1"), {"items": ["sqrt(cost)"]}, ["'cost' is negative at row 3", "at least 0"],
+    ),
+    "log of a category": (
+        GOOD, {"items": ["log(brand)"]}, ["'log(brand)' needs numbers", "'brand' is a category"],
+    ),
+    "transformed twice": (
+        GOOD, {"items": ["log(sqrt(cost))"]}, ["'log(sqrt(cost))'", "transforms 'cost' twice"],
+    ),
+    "named twice": (
+        GOOD, {"items": ["cost"], "context": ["cost"]}, ["column 'cost' is named twice", "keep one"]
+    ),
+    "the chosen column as a feature": (
+        GOOD, {"items": ["taken"]}, ["'taken' is the chosen column", "cannot be a feature"],
+    ),
+    "empty but for its head": (HEAD, {}, ["the table is empty", "at least one set"]),
+    "empty": ("", {}, ["table.csv is empty", "needs a header and at least one set"]),
+    "no choice": (
+        good("blue,40,2,1", "blue,40,2,0"), {},
+        ["set 'trip'=2 has no chosen item", 'on_none="drop"', 'on_none="outside"'],
+    ),
+    "two choices": (
+        good("red,30,1,0", "red,30,1,1"), {}, ["set 'trip'=1 has 2 chosen", 'on_multiple="drop"'],
+    ),
+    "nothing left": (
+        HEAD + "1,1,red,30,1,0\n1,2,red,30,1,0\n", {"on_none": "drop"}, ["no set is left"],
+    ),
+    "one item": (
+        GOOD + "4,1.0,red,20,1,1\n", {},
+        ["set 'trip'=4 has only one item", "limit(min_items=2)", "--min-items 2"],
+    ),
+    "chosen is 2": (
+        good("blue,40,2,1", "blue,40,2,2"), {}, ["chosen column 'taken' is 2 at row 2", "0 or 1"],
+    ),
+    "chosen is missing": (
+        good("blue,40,2,1", "blue,40,2,"), {}, ["chosen column 'taken' is nan at row 2", "0 or 1"],
+    ),
+    "chosen is text": (
+        good("blue,40,2,1", "blue,40,2,x"), {}, ["column 'taken'", "row 2 has 'x'", "correct it"],
+    ),
+    "chosen is words": (
+        GOOD.replace(",1\n", ",yes\n").replace(",0\n", ",no\n"), {},
+        ["chosen column 'taken' is a category", "must hold 0 and 1"],
+    ),
+    "duplicated rows": (
+        good("2,2.0", "1,3.5,red,30,1,0\n2,2.0"), {},
+        ["row 2 repeats", "set 'trip'=1", 'on_duplicate="drop"', 'on_duplicate="keep"'],
+    ),
+    "weight of zero": (
+        GOOD.replace("40,2", "40,0"), {"weight": "w"}, ["column 'w' is not positive at row 2"],
+    ),
+    "weight that is missing": (
+        good("40,2,1", "40,,1"), {"weight": "w"}, ["column 'w'", "at row 2", "fill it"],
+    ),
+    "weight that differs": (
+        good("40,2,1", "40,3,1"), {"weight": "w"}, ["column 'w' differs", "'trip'=2", "constant"],
+    ),
+    "weight that is text": (
+        GOOD, {"weight": "brand", "items": ["cost"]}, ["weight column 'brand' is a category"],
+    ),
+    "context that differs": (
+        good("2.0,blue,40", "2.0,blue,41"), {"context": ["age"]},
+        ["column 'age' differs within set 'trip'=2 (row 3)", "constant", "go in items"],
+    ),
+    "group that differs": (
+        good("2.0,blue,40", "2.0,blue,41"), {"group": "age"}, ["'age' differs", "'trip'=2"],
+    ),
+    "a line too long": (
+        good("2,2.0", "2,2.0,9"), {}, ["table.csv cannot be read as a table", "write it again"],
+    ),
+    "an empty selection": (GOOD, {"items": []}, ["no item features", "at least one column"]),
+    "rare above one": (GOOD, {"rare": 2.0}, ["rare=2.0", "share of rows"]),
+}  # fmt: skip
+
+cases = pytest.mark.parametrize(
+    ("text", "options", "words"), TABLES.values(), ids=[name.replace(" ", "-") for name in TABLES]
+)
+
+
+@pytest.fixture
+def refused(capsys, monkeypatch, tmp_path):
+    """Run the command line; check how it refuses; give its one line."""
+
+    def run(*arguments):
+        before = sorted(tmp_path.rglob("*"))
+        monkeypatch.setattr(sys, "argv", ["setwise", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        assert ended.value.code == 2, said
+        assert said.out == ""
+        assert said.err.startswith("error: ")
+        assert said.err.count("\n") == 1
+        assert said.err.endswith("\n")
+        assert sorted(tmp_path.rglob("*")) == before
+        return said.err
+
+    return run
+
+
+def flags(options):
+    """The options of sw.read as the command line has them."""
+    for name, value in options.items():
+        yield f"--{name.replace('_', '-')}"
+        yield ",".join(value) if isinstance(value, list) else str(value)
+
+
+def assert_says(message, words):
+    for word in words:
+        assert word in message
+
+
+# Tables
+
+
+@cases
+def test_the_library_refuses_a_bad_table(text, options, words, tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        sw.MNL().fit(sw.read(path, **ROLES | options))
+    assert_says(str(caught.value), words)
+
+
+@cases
+def test_the_command_line_refuses_a_bad_table(text, options, words, tmp_path, refused):
+    path = tmp_path / "table.csv"
+    path.write_text(text)
+    out = tmp_path / "model"
+    roles = list(flags(ROLES | options))
+    assert_says(refused("fit", path, *roles, "--model", "mnl", "--out", out), words)
+    if "only one item" not in words[0]:  # a comparison may keep such sets for the test part
+        report = tmp_path / "report.html"
+        assert_says(refused("compare", path, *roles, "--models", "mnl", "--report", report), words)
+
+
+@pytest.mark.parametrize("frame", [pl.DataFrame, pd.DataFrame, dict])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_bad_numbers_are_found_in_every_kind_of_table(frame, bad):
+    table = frame({"trip": [1, 1], "cost": np.array([1, bad]), "taken": [0, 1]})
+    with pytest.raises(InputError, match=r"column 'cost' is .* at row 1"):
+        sw.read(table, set="trip", chosen="taken")
+
+
+def test_a_line_break_in_a_name_stays_on_one_line(tmp_path, refused):
+    path = tmp_path / "table.csv"
+    path.write_text(good("cost", '"co\nst"').replace("2.0", ""))
+    said = refused("fit", path, "--set", "trip", "--chosen", "taken", "--out", tmp_path / "m")
+    assert "column 'co st' is missing" in said
+
+
+# Files that are no tables
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("table.parquet", b"these are no columns", ["cannot be read as a table", "write it again"]),
+        ("table.csv", b"a,b\n\xff\xfe,1\n", ["cannot be read as a table", "write it again"]),
+        ("table.xlsx", b"PK", ["neither .parquet nor .csv", "convert it"]),
+        ("gone.csv", None, ["there is no file", "check the path"]),
+        (".", None, ["is a folder", "name a Parquet or CSV file"]),
+    ],
+)
+def test_files_that_are_no_tables_are_refused(name, content, words, tmp_path, refused):
+    path = tmp_path / name
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        sw.read(path, **ROLES)
+    assert_says(str(caught.value), [str(path), *words])
+    said = refused("fit", path, *flags(ROLES), "--out", tmp_path / "model")
+    assert_says(said, [str(path), *words])
+
+
+def test_a_truncated_parquet_file_is_refused(tmp_path, refused):
+    path = tmp_path / "table.parquet"
+    sw.datasets.table("modecanada").write_parquet(path)
+    path.write_bytes(path.read_bytes()[:-20])
+    assert "cannot be read as a table" in refused(
+        "fit", path, *flags(ROLES), "--out", tmp_path / "model"
+    )
+
+
+def test_a_mistyped_data_set_lists_the_names(tmp_path, refused):
+    said = refused("fit", "swissmetr", "--out", tmp_path / "model")
+    assert_says(said, ["no file or data set swissmetr", "swissmetro, modecanada"])
+    with pytest.raises(InputError, match="no data set 'swissmetr'; there are: swissmetro"):
+        write("swissmetr", tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        (None, ["cannot read choices from NoneType", "give a path to Parquet or CSV"]),
+        (pl.LazyFrame({"a": [1]}), ["cannot read choices from LazyFrame"]),
+        ({}, ["the table is empty"]),
+        ({"trip": [1, 1], "cost": [1.0]}, ["the columns differ in length", "'cost': 1"]),
+        ({"trip": [1, 1], "cost": 1.0}, ["column 'cost' has shape ()", "one value a row"]),
+        ({"trip": [1], "cost": np.ones((1, 2))}, ["column 'cost' has shape (1, 2)"]),
+        (pd.DataFrame({"trip": [1], 7: [1.0]}), ["a column named 7", "names must be text"]),
+        (pd.DataFrame([[1, 2]], columns=["trip", "trip"]), ["the same name", "rename one"]),
+        (
+            pl.DataFrame({"trip": [1], "cost": [[1, 2]], "brand": ["a"], "taken": [1]}),
+            ["column 'cost' has type List", "convert it or leave it out"],
+        ),
+    ],
+)
+def test_objects_that_are_no_tables_are_refused(table, words):
+    with pytest.raises(InputError) as caught:
+        sw.read(table, **ROLES)
+    assert_says(str(caught.value), words)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "options", "words"),
+    [
+        (np.ones(4), {"set": [4]}, ["has shape (4,)", "rows x features"]),
+        (np.ones((4, 2)), {"set": "trip"}, ["set= has shape ()", "one value a row"]),
+        (np.ones((4, 2)), {"set": [2, 3]}, ["set= has shape (2,)", "sizes that add up"]),
+        (np.ones((4, 2)), {"set": [5, -1]}, ["set= has shape (2,)", "positive sizes"]),
+        (np.ones((4, 2)), {"set": [4], "chosen": [1]}, ["chosen= has shape (1,)"]),
+        (np.ones((4, 2)), {"set": [4], "items": ["a"]}, ["names 1 features", "matrix has 2"]),
+        ({"x": [1]}, {"set": [1]}, ["set= must be the name of a column", "go with a matrix"]),
+        ({"x": [1]}, {"set": None}, ["set= must be the name of a column"]),
+        ({"x": [1]}, {"set": "x", "chosen": [1]}, ["chosen= must be the name of a column"]),
+    ],
+)
+def test_vectors_that_do_not_fit_are_refused(matrix, options, words):
+    with pytest.raises(InputError) as caught:
+        sw.read(matrix, **options)
+    assert_says(str(caught.value), words)
+
+
+# Prediction
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A logit of cost and brand, saved; the file is read, never written."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "good.csv").write_text(GOOD)
+    (folder / "train.csv").write_text(GOOD + ENOUGH)
+    choices = sw.read(folder / "train.csv", **ROLES | {"items": ["log(cost)", "brand"]})
+    sw.MNL().fit(choices).save(folder / "model.setwise")
+    return folder / "model.setwise"
+
+
+PREDICTIONS = {
+    "unknown category": (
+        good("5.0,red", "5.0,pink"),
+        ["column 'brand' has the level 'pink' at row 3", "it had: blue, red", "other(brand)"],
+    ),
+    "missing feature": (good("cost", "price"), ["column 'cost' is missing", "was trained with it"]),
+    "missing set column": (good("trip", "t"), ["set column 'trip'", "it has: t"]),
+    "not a number": (good("5.0", "NaN"), ["column 'cost'", "not a number at row 3"]),
+    "infinity": (good("5.0", "inf"), ["column 'cost' is infinite at row 3"]),
+    "log of zero": (good("5.0", "0"), ["column 'cost' is not positive at row 3"]),
+    "text in a number column": (good("5.0", "dear"), ["column 'cost'", "row 3 has 'dear'"]),
+    "a category in a number column": (
+        "trip,cost,brand,taken\n1,low,red,1\n1,high,red,0\n",
+        ["'log(cost)' needs numbers, but column 'cost' is a category"],
+    ),
+    "numbers in a category": (
+        GOOD.replace("red", "1").replace("blue", "2"),
+        ["column 'brand' is a number here but was a category", "convert it", "category(brand)"],
+    ),
+    "empty": (HEAD, ["the table is empty"]),
+}
+
+
+@pytest.mark.parametrize(("text", "words"), PREDICTIONS.values(), ids=PREDICTIONS)
+def test_a_bad_table_is_refused_at_prediction(text, words, model, tmp_path, refused):
+    path = tmp_path / "new.csv"
+    path.write_text(text)
+    loaded = sw.load(model)
+    for method in (loaded.predict_proba, loaded.predict, loaded.rank, loaded.evaluate):
+        with pytest.raises(InputError) as caught:
+            method(path)
+        assert_says(str(caught.value), words)
+    assert_says(refused("predict", model, path, "--out", tmp_path / "p.csv"), words)
+    assert_says(refused("evaluate", model, path), words)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (good("taken", "t"), ["chosen column 'taken' is not in the table"]),
+        (good("blue,40,2,1", "blue,40,2,0"), ["set 'trip'=2 has no chosen item"]),
+        (good("red,30,1,0", "red,30,1,1"), ["set 'trip'=1 has 2 chosen items"]),
+        (GOOD + GOOD.splitlines()[-1], ["row 7 repeats", 'on_duplicate="drop"']),
+    ],
+)
+def test_evaluation_needs_one_choice_a_set(text, words, model, tmp_path, refused):
+    path = tmp_path / "new.csv"
+    path.write_text(text)
+    with pytest.raises(InputError) as caught:
+        sw.load(model).evaluate(path)
+    assert_says(str(caught.value), words)
+    assert_says(refused("evaluate", model, path), words)
+
+
+def test_an_outside_option_cannot_be_evaluated_by_a_model_without(model, tmp_path, refused):
+    path = tmp_path / "new.csv"
+    path.write_text(good("blue,40,2,1", "blue,40,2,0"))
+    said = refused("evaluate", model, path, "--on-none", "outside")
+    assert_says(said, ["trained without one", 'on_none="drop"'])
+
+
+# Model files
+
+
+def truncated(data):
+    return data[: len(data) // 2]
+
+
+def altered_weights(data):
+    return data[:-3] + bytes([data[-3] ^ 1]) + data[-2:]
+
+
+def altered_header(data):
+    place = 8 + struct.unpack("<Q", data[:8])[0] // 2
+    return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
+
+
+MODEL_FILES = {
+    "truncated": (truncated, ["truncated", "restore a copy"]),
+    "altered weights": (altered_weights, ["was altered", "checksum", "restore a copy"]),
+    "altered header": (altered_header, ["bad.setwise"]),
+    "foreign": (
+        lambda _: safetensors.numpy.save({"w": np.zeros(2)}),
+        ["is a safetensors file, but of something else", "name a model file"],
+    ),
+    "text": (lambda _: b"I am a model, trust me", ["is not a setwise model file"]),
+    "empty": (lambda _: b"", ["is not a setwise model file"]),
+    "absent": (None, ["there is no model file", "check the path"]),
+}
+
+
+@pytest.mark.parametrize(("damage", "words"), MODEL_FILES.values(), ids=MODEL_FILES)
+def test_a_bad_model_file_is_refused(damage, words, model, tmp_path, refused):
+    bad, table = tmp_path / "bad.setwise", model.with_name("good.csv")
+    if damage is not None:
+        bad.write_bytes(damage(model.read_bytes()))
+    assert_says(refused("predict", bad, table, "--out", tmp_path / "p.csv"), [str(bad), *words])
+    assert_says(refused("evaluate", bad, table), [str(bad), *words])
+
+
+# Output paths, found before the work
+
+
+def occupied(tmp_path):
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "pipe.csv")
+
+
+OUTPUTS = {
+    "no folder": ("none/out.csv", ["there is no folder", "make it first"]),
+    "a file as folder": ("file/out.csv", ["there is no folder", "make it first"]),
+    "a folder": ("folder.csv", ["it is a folder", "name a file in it"]),
+    "a pipe": ("pipe.csv", ["it is a device or a pipe", "name a plain file"]),
+    "a long name": ("x" * 300 + ".csv", ["File name too long", "choose another place"]),
+}
+outputs = pytest.mark.parametrize(("name", "words"), OUTPUTS.values(), ids=OUTPUTS)
+
+
+@pytest.fixture
+def no_work(monkeypatch):
+    """Fitting, loading and reading a table must not be reached."""
+
+    def reached(*_, **__):
+        raise AssertionError("the output path was not checked before the work")
+
+    for cls in estimators.CLASSES.values():
+        monkeypatch.setattr(cls, "fit", reached)
+    monkeypatch.setattr(estimators, "load", reached)
+    monkeypatch.setattr("setwise.cli.tables.read_file", reached)
+
+
+@outputs
+@pytest.mark.usefixtures("no_work")
+def test_an_unwritable_output_is_found_before_any_work(name, words, model, tmp_path, refused):
+    occupied(tmp_path)
+    table, out = model.with_name("good.csv"), tmp_path / name
+    for command in (
+        ["fit", table, *flags(ROLES), "--out", out],
+        ["compare", table, *flags(ROLES), "--report", out],
+        ["predict", model, table, "--out", out],
+    ):
+        assert_says(refused(*command), ["cannot write", str(out), *words])
+    with pytest.raises(InputError) as caught:
+        write("mnl", out)
+    assert_says(str(caught.value), words)
+
+
+@outputs
+def test_the_library_refuses_to_save_there(name, words, model, tmp_path):
+    occupied(tmp_path)
+    loaded = sw.load(model)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InputError) as caught:
+        loaded.save(tmp_path / name)
+    assert_says(str(caught.value), words)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_tables_are_written_as_parquet_or_csv_only(model, tmp_path, refused):
+    said = refused("predict", model, model.with_name("good.csv"), "--out", tmp_path / "out.xlsx")
+    assert "name a file that ends in .parquet or .csv" in said
+
+
+# Options
+
+OPTIONS = {
+    "unknown model": (["fit", "--model", "oracle"], ["no model 'oracle'", "there are: mnl, sdw"]),
+    "unknown models": (["compare", "--models", "mnl,oracle"], ["no model 'oracle'", "mnl, sdw"]),
+    "no models": (["compare", "--models", ","], ["no model to compare", "at least one"]),
+    "unknown metric": (["compare", "--metric", "luck"], ["metric 'luck'", "top1, top5", "nll"]),
+    "no splits": (["compare", "--splits", "0"], ["splits=0", "at least one"]),
+    "no groups": (["compare", "--split-by", "group"], ["to split by group", "--group"]),
+    "two splits by time": (
+        ["compare", "--split-by", "time", "--time", "age", "--splits", "2"], ["only one split"],
+    ),
+    "too few sets": (["compare", "--models", "mnl", "--max-sets", "2"], ["split is empty", "more"]),
+    "epochs of a logit": (["fit", "--model", "mnl", "--epochs", "3"], ["'mnl'", "no epochs"]),
+    "no epochs": (["fit", "--epochs", "0"], ["epochs=0", "at least 1"]),
+    "a negative seed": (["compare", "--models", "mnl", "--seed", "-1"], ["seed=-1", "at least 0"]),
+    "an empty sample": (["fit", "--max-sets", "0"], ["sample of 0 sets", "at least 1"]),
+    "sets too large": (["fit", "--min-items", "9"], ["no set has 9 to any", "have 2 to 3"]),
+    "sets too small": (["fit", "--max-items", "1"], ["no set has 1 to 1", "have 2 to 3"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "words"), OPTIONS.values(), ids=OPTIONS)
+def test_bad_options_are_refused(arguments, words, model, tmp_path, refused):
+    command, *options = arguments
+    table = model.with_name("good.csv")
+    out = ["--out", tmp_path / "model"] if command == "fit" else ["--report", tmp_path / "r.html"]
+    assert_says(refused(command, table, *flags(ROLES), *options, *out), words)
+
+
+@pytest.mark.parametrize("role", ["set", "chosen"])
+def test_a_file_needs_the_names_of_its_columns(role, model, tmp_path, refused):
+    roles = {name: ROLES[name] for name in ("set", "chosen") if name != role}
+    said = refused("fit", model.with_name("good.csv"), *flags(roles), "--out", tmp_path / "m")
+    assert f"--{role} is missing: name the {role} column of" in said
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda choices: choices.sample(0), ["sample of 0 sets", "at least 1"]),
+        (lambda choices: choices.sample(2, seed=-1), ["seed=-1"]),
+        (lambda choices: sw.compare(["oracle"], choices), ["no model 'oracle'"]),
+        (lambda choices: sw.compare(["mnl"], choices, metric="luck"), ["metric 'luck'"]),
+        (lambda choices: sw.compare([], choices), ["no model to compare"]),
+    ],
+)
+def test_bad_arguments_are_refused(call, words, tmp_path):
+    (tmp_path / "good.csv").write_text(GOOD)
+    with pytest.raises(InputError) as caught:
+        call(sw.read(tmp_path / "good.csv", **ROLES))
+    assert_says(str(caught.value), words)
+
+
+def test_training_without_choices_says_how_to_read_them(tmp_path):
+    (tmp_path / "good.csv").write_text(GOOD)
+    unknown = sw.read(tmp_path / "good.csv", set="trip", items=["cost"])
+    with pytest.raises(InputError, match="read them with chosen="):
+        sw.MNL().fit(unknown)
+
+
+# The real thing, in a process of its own
+
+
+def test_the_program_ends_with_code_2_and_one_line(tmp_path):
+    (tmp_path / "t.csv").write_text(good("2.0", "NaN"))
+    command = [sys.executable, "-m", "setwise", "fit", "t.csv", *flags(ROLES), "--out", "model"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stdout == ""
+    assert ended.stderr == (
+        "error: column 'cost' is missing or not a number at row 2; fill it, or use impute(cost)\n"
+    )
+    assert os.listdir(tmp_path) == ["t.csv"]
+    assert Path(tmp_path / "t.csv").read_text() == good("2.0", "NaN")

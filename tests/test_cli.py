@@ -1,0 +1,428 @@
+"""The command line from end to end: what it writes, what it prints, and that help is quick."""
+
+import datetime as dt
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import setwise as sw
+from setwise.cli import app, show
+
+COMMANDS = ["fit", "predict", "evaluate", "compare", "datasets", "datasets write"]
+MEASURES = {"top1", "top5", "mean_rank", "mrr", "nll", "rho2", "calibration_error"}
+ROLES = ("--set", "set_id", "--chosen", "chosen")
+SMALL = ["--epochs", "2", "--dimension", "2"]
+
+
+def run(*arguments, code=0):
+    """Run a command in this process; standard output and error come back apart."""
+    result = CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def program(*arguments, **options):
+    """Run setwise as a user does, in a process of its own."""
+    command = [sys.executable, "-m", "setwise", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=True, **options)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A table of 150 sets, its rows shuffled, and a logit and a network fitted to it."""
+    folder = tmp_path_factory.mktemp("cli")
+    drawn = sw.datasets.generate("mnl", sets=150, items=(2, 5), features=3)
+    drawn.table.sample(fraction=1, shuffle=True, seed=1).write_parquet(folder / "trips.parquet")
+    for model, options in (("mnl", []), ("sdw", SMALL)):
+        run(
+            "fit", folder / "trips.parquet", *ROLES, "--model", model, *options,
+            "--out", folder / f"{model}.setwise",
+        )  # fmt: skip
+    return folder
+
+
+# Help
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_says_what_a_command_does(command):
+    # The type checks of tests do not take the context that typer gives to a command of commands.
+    nested = " " in command
+    text = (program if nested else run)(*command.split(), "--help").stdout
+    assert f"Usage: {'python -m setwise' if nested else 'root'} {command}" in text
+    assert command == "datasets" or f"Example: setwise {command}" in text
+
+
+def test_help_lists_every_command():
+    text = run("--help").output
+    for command in COMMANDS[:5]:
+        assert re.search(rf"^\W*{command}\b", text, re.MULTILINE)
+
+
+def test_help_imports_neither_jax_nor_other_heavy_packages():
+    script = """
+import sys
+from setwise.cli import main
+for words in (["--help"], ["fit", "--help"], ["compare", "--help"], ["predict", "--help"]):
+    sys.argv = ["setwise", *words]
+    try:
+        main()
+    except SystemExit as ended:
+        assert not ended.code
+heavy = {"jax", "jaxlib", "equinox", "optax", "sklearn", "scipy", "matplotlib", "polars"}
+print("imported:", sorted(heavy & set(sys.modules)))
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.splitlines()[-1] == "imported: []"
+
+
+# fit
+
+
+def test_fit_writes_a_model_that_the_library_loads(folder):
+    model = sw.load(folder / "sdw.setwise")
+    assert isinstance(model, sw.SDW)
+    assert (model.dimension, model.training.epochs) == (2, 2)
+    table = pl.read_parquet(folder / "trips.parquet")
+    assert model.evaluate(table).sets == 150
+
+
+def test_fit_prints_a_logits_coefficients_and_says_where_it_wrote(folder, tmp_path):
+    result = run("fit", folder / "trips.parquet", *ROLES, "--model", "mnl", "--out", tmp_path / "m")
+    assert result.stdout.startswith("feature ")
+    assert "log-likelihood" in result.stdout
+    assert result.stderr == f"wrote {tmp_path / 'm'}\n"
+
+
+def test_fit_as_json_has_the_measures(folder, tmp_path):
+    result = run(
+        "fit", folder / "trips.parquet", *ROLES, "--model", "sdw", *SMALL,
+        "--out", tmp_path / "m", "--json",
+    )  # fmt: skip
+    said = json.loads(result.stdout)
+    assert said.keys() == {"model", "sets", "fit_to_all_sets"}
+    assert said["model"] == str(tmp_path / "m")
+    assert said["sets"] == 150
+    assert said["fit_to_all_sets"].keys() == MEASURES
+
+
+def test_fit_is_the_librarys_fit(folder):
+    table = pl.read_parquet(folder / "trips.parquet")
+    choices = sw.read(table, set="set_id", chosen="chosen")
+    training = sw.Training(epochs=2)
+    model = sw.SDW(dimension=2, training=training).fit(choices)
+    loaded = sw.load(folder / "sdw.setwise")
+    np.testing.assert_array_equal(loaded.predict_proba(table), model.predict_proba(table))
+
+
+def test_fit_takes_every_option_of_training(folder, tmp_path):
+    run(
+        "fit", folder / "trips.parquet", *ROLES, "--model", "sdw", *SMALL, "--batch-size", 32,
+        "--learning-rate", 0.01, "--weight-decay", 0.1, "--dropout", 0.1, "--patience", 7,
+        "--stop-on", "accuracy", "--objective", "pairwise", "--seed", 5, "--out", tmp_path / "m",
+    )  # fmt: skip
+    model = sw.load(tmp_path / "m")
+    assert model.seed == 5
+    assert model.training == sw.Training(
+        epochs=2, batch_size=32, learning_rate=0.01, weight_decay=0.1, dropout=0.1, patience=7,
+        stop_on="accuracy", objective="pairwise",
+    )  # fmt: skip
+
+
+def test_fit_resumes_from_a_checkpoint_to_the_same_bytes(folder, tmp_path):
+    command = ["fit", folder / "trips.parquet", *ROLES, "--model", "sdw", *SMALL]
+    for out in ("a", "b"):
+        run(*command, "--checkpoint", tmp_path / "state", "--out", tmp_path / out)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert (tmp_path / "a").read_bytes() == (folder / "sdw.setwise").read_bytes()
+
+
+def test_fit_reads_expressions_and_limits(folder, tmp_path):
+    run(
+        "fit", folder / "trips.parquet", *ROLES, "--items", "x0, impute(x2)", "--min-items", 3,
+        "--max-items", 4, "--max-sets", 40, "--model", "mnl", "--out", tmp_path / "m",
+    )  # fmt: skip
+    model = sw.load(tmp_path / "m")
+    assert model.feature_names_ == ["x0", "x2", "x2:missing"]
+    assert model.sets_ == 40
+
+
+IRREGULAR = """\
+s,x,c
+1,1.0,0
+1,2.5,1
+2,3.0,1
+2,4.0,0
+3,5.0,0
+3,6.0,0
+4,1.0,1
+4,2.0,1
+5,1.5,1
+5,1.0,0
+5,1.0,0
+6,2.0,0
+6,1.0,1
+"""
+
+
+def test_dropped_sets_and_rows_are_told(tmp_path):
+    (tmp_path / "t.csv").write_text(IRREGULAR)
+    drop = ["--on-none", "drop", "--on-multiple", "drop", "--on-duplicate", "drop"]
+    columns = ["--set", "s", "--chosen", "c", "--model", "mnl"]
+    fit = run("fit", tmp_path / "t.csv", *columns, *drop, "--out", tmp_path / "m")
+    told = ["dropped 1 sets without a choice", "dropped 1 sets with several choices",
+            "dropped 1 repeated rows"]  # fmt: skip
+    assert fit.stderr.splitlines()[:3] == told
+    evaluated = run("evaluate", tmp_path / "m", tmp_path / "t.csv", *drop, "--json")
+    assert evaluated.stderr.splitlines() == told
+    assert json.loads(evaluated.stdout)["sets"] == 4
+
+
+def test_an_outside_option_is_fitted_predicted_and_evaluated(tmp_path):
+    (tmp_path / "t.csv").write_text(IRREGULAR)
+    options = ["--on-none", "outside", "--on-multiple", "drop", "--on-duplicate", "keep"]
+    columns = ["--set", "s", "--chosen", "c", "--model", "mnl"]
+    run("fit", tmp_path / "t.csv", *columns, *options, "--out", tmp_path / "m")
+    predicted = run("predict", tmp_path / "m", tmp_path / "t.csv", "--json")
+    shares = {}
+    for row in json.loads(predicted.stdout):
+        shares[row["s"]] = shares.get(row["s"], 0) + row["probability"]
+    assert all(0 < share < 1 for share in shares.values())  # the rest is the outside option's
+    evaluated = run("evaluate", tmp_path / "m", tmp_path / "t.csv", *options[2:], "--json")
+    assert json.loads(evaluated.stdout)["sets"] == 5
+    dropped = run("evaluate", tmp_path / "m", tmp_path / "t.csv", "--on-none", "drop", *options[2:])
+    assert "dropped 1 sets without a choice" in dropped.stderr
+
+
+def test_warnings_are_one_line_without_a_place_in_the_code(tmp_path):
+    rows = [f"{i // 2},{i % 2},{i % 2}" for i in range(40)]  # x tells the chosen item for sure
+    (tmp_path / "t.csv").write_text("\n".join(["s,x,c", *rows, ""]))
+    columns = ["--set", "s", "--chosen", "c", "--on-duplicate", "keep"]
+    fit = run("fit", tmp_path / "t.csv", *columns, "--model", "mnl", "--out", tmp_path / "m")
+    compare = run("compare", tmp_path / "t.csv", *columns, "--models", "mnl", "--splits", 2)
+    for result in (fit, compare):
+        warned = [line for line in result.stderr.splitlines() if "likelihood" in line]
+        assert len(warned) == 1
+        assert warned[0].startswith("warning: the likelihood has no maximum")
+        assert ".py" not in result.stderr
+
+
+# predict
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("model", ["mnl", "sdw"])
+def test_predictions_come_back_in_the_tables_order(folder, tmp_path, suffix, model):
+    table = pl.read_parquet(folder / "trips.parquet")
+    out = tmp_path / f"predictions.{suffix}"
+    result = run("predict", folder / f"{model}.setwise", folder / "trips.parquet", "--out", out)
+    assert result.stderr == f"wrote {out}: {len(table):,} rows\n"
+    assert result.stdout == ""
+    written = pl.read_parquet(out) if suffix == "parquet" else pl.read_csv(out)
+    assert written.columns == [*table.columns, "probability", "predicted"]
+    np.testing.assert_array_equal(written["set_id"], table["set_id"])
+    np.testing.assert_allclose(written["x0"], table["x0"])
+    sums = written.group_by("set_id").agg(pl.sum("probability", "predicted"))
+    np.testing.assert_allclose(sums["probability"], 1, atol=1e-5)
+    assert sums["predicted"].to_list() == [1] * 150
+    expected = sw.load(folder / f"{model}.setwise").predict_proba(table)
+    np.testing.assert_allclose(written["probability"], expected, rtol=1e-6)
+
+
+def test_predict_prints_csv_by_default(folder):
+    lines = run("predict", folder / "mnl.setwise", folder / "trips.parquet").stdout.splitlines()
+    table = pl.read_parquet(folder / "trips.parquet")
+    assert lines[0] == ",".join([*table.columns, "probability", "predicted"])
+    assert len(lines) == len(table) + 1
+
+
+def test_predict_as_json_has_a_record_a_row(folder):
+    said = json.loads(
+        run("predict", folder / "mnl.setwise", folder / "trips.parquet", "--json").stdout
+    )
+    table = pl.read_parquet(folder / "trips.parquet")
+    assert [one["set_id"] for one in said] == table["set_id"].to_list()
+    assert all(one.keys() == {"set_id", "probability", "predicted"} for one in said)
+
+
+def test_predict_needs_no_chosen_column(folder, tmp_path):
+    path = tmp_path / "new.csv"
+    pl.read_parquet(folder / "trips.parquet").drop("chosen").write_csv(path)
+    with_choice = run("predict", folder / "mnl.setwise", folder / "trips.parquet", "--json")
+    without = run("predict", folder / "mnl.setwise", path, "--json")
+    assert json.loads(without.stdout) == json.loads(with_choice.stdout)
+
+
+def test_predict_may_write_over_its_own_table(folder, tmp_path):
+    path = tmp_path / "t.parquet"
+    path.write_bytes((folder / "trips.parquet").read_bytes())
+    run("predict", folder / "mnl.setwise", path, "--out", path)
+    assert "probability" in pl.read_parquet(path).columns
+    assert [one.name for one in tmp_path.iterdir()] == ["t.parquet"]
+
+
+def test_sets_named_by_dates_are_text_in_json(folder, tmp_path):
+    drawn = pl.read_parquet(folder / "trips.parquet").sort("set_id")
+    day = pl.lit(dt.date(2024, 1, 1)) + pl.duration(days=pl.col("set_id"))
+    drawn.with_columns(set_id=day).write_csv(tmp_path / "t.csv")
+    said = json.loads(run("predict", folder / "mnl.setwise", tmp_path / "t.csv", "--json").stdout)
+    assert said[0]["set_id"] == "2024-01-01"
+
+
+# evaluate
+
+
+def test_evaluate_as_json_is_the_librarys_evaluation(folder):
+    said = json.loads(
+        run("evaluate", folder / "mnl.setwise", folder / "trips.parquet", "--json").stdout
+    )
+    measured = sw.load(folder / "mnl.setwise").evaluate(folder / "trips.parquet")
+    assert said.pop("sets") == 150
+    assert said.pop("standard_errors") == pytest.approx(dict(measured.standard_errors))
+    assert said == pytest.approx(dict(measured))
+    assert said.keys() == MEASURES
+
+
+def test_evaluate_prints_a_table_with_every_measure(folder):
+    text = run("evaluate", folder / "mnl.setwise", folder / "trips.parquet").stdout
+    assert "150 sets" in text
+    for name in MEASURES:
+        assert name in text
+
+
+# compare
+
+
+@pytest.fixture(scope="module")
+def compared(folder):
+    """A comparison with its page, as JSON."""
+    result = run(
+        "compare", folder / "trips.parquet", *ROLES, "--models", "mnl,sdw", "--splits", 2,
+        "--max-sets", 60, "--metric", "top1", "--report", folder / "report.html", "--json",
+    )  # fmt: skip
+    return result, json.loads(result.stdout)
+
+
+def test_compare_as_json_has_leaderboard_and_cells(compared):
+    _, said = compared
+    assert said.keys() == {
+        "data", "metric", "split_sizes", "friedman_p", "leaderboard", "cells",
+    }  # fmt: skip
+    assert said["metric"] == "top1"
+    assert {row["model"] for row in said["leaderboard"]} == {"mnl", "sdw"}
+    means = [row["mean"]["top1"] for row in said["leaderboard"]]
+    assert means == sorted(means, reverse=True)
+    assert {(cell["model"], cell["split"]) for cell in said["cells"]} == {
+        ("mnl", 0), ("sdw", 0), ("mnl", 1), ("sdw", 1),
+    }  # fmt: skip
+    assert all(cell["metrics"].keys() == MEASURES for cell in said["cells"])
+
+
+def test_compare_tells_its_progress_on_standard_error(compared, folder):
+    lines = compared[0].stderr.splitlines()
+    assert [line[:5] for line in lines[:4]] == ["[1/4]", "[2/4]", "[3/4]", "[4/4]"]
+    assert lines[4] == f"wrote {folder / 'report.html'}"
+
+
+def test_the_report_is_one_page_that_needs_nothing_from_outside(compared, folder):
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert page.startswith("<!doctype html>")
+    assert page.rstrip().endswith("</html>")
+    assert page.count("<svg") == page.count("</svg>") == 2
+    assert all(row["model"] in page for row in compared[1]["leaderboard"])
+    for tag in ("<script", "<link", "<img", "<iframe", "@import", "url(http"):
+        assert tag not in page
+    assert all(link.startswith("#") for link in re.findall(r'href="([^"]*)"', page))
+    # Names of vocabularies and of the drawing's maker are not requested by any browser.
+    shown = re.sub(r'xmlns(:\w+)?="[^"]*"|<metadata>.*?</metadata>', "", page, flags=re.DOTALL)
+    assert "http" not in shown
+
+
+def test_compare_prints_a_leaderboard_for_people(folder):
+    result = run(
+        "compare", folder / "trips.parquet", *ROLES, "--models", "mnl", "--splits", 2,
+    )  # fmt: skip
+    assert re.search(r"mnl\W.*±.*best", result.stdout)
+    assert "Means ± standard errors over 2 random splits" in " ".join(result.stdout.split())
+
+
+def test_compare_splits_by_group_and_time(folder, tmp_path):
+    table = pl.read_parquet(folder / "trips.parquet")
+    table = table.with_columns(user=pl.col("set_id") % 30, day=pl.col("set_id") // 5)
+    table.write_parquet(tmp_path / "t.parquet")
+    for by, column in (("group", "user"), ("time", "day")):
+        result = run(
+            "compare", tmp_path / "t.parquet", *ROLES, "--items", "x0,x1", "--models", "mnl",
+            f"--{by}", column, "--split-by", by, "--splits", 1, "--json",
+        )  # fmt: skip
+        assert len(json.loads(result.stdout)["cells"]) == 1
+
+
+# datasets
+
+
+def test_datasets_lists_what_there_is():
+    said = json.loads(program("datasets", "--json").stdout)
+    assert [one["name"] for one in said] == list(sw.datasets.names())
+    assert {"name", "kind", "summary", "source", "terms", "items", "group", "set", "chosen"} == (
+        said[0].keys()
+    )
+    text = program("datasets").stdout
+    assert all(name in text for name in sw.datasets.names())
+
+
+def test_datasets_are_written_as_files_that_other_commands_read(tmp_path):
+    program("datasets", "write", "decoy", "--sets", 90, "--seed", 3, "--out", tmp_path / "d.csv")
+    table = pl.read_csv(tmp_path / "d.csv")
+    drawn = sw.datasets.generate("decoy", sets=90, seed=3).table
+    assert table.columns == drawn.columns
+    np.testing.assert_allclose(table["x1"], drawn["x1"])
+    run(
+        "fit", tmp_path / "d.csv", *ROLES, "--items", "x1,x2", "--model", "mnl",
+        "--out", tmp_path / "m",
+    )  # fmt: skip
+
+
+def test_a_data_sets_name_stands_for_its_table_and_roles(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run("fit", "modecanada", "--model", "mnl", "--out", "m", "--max-sets", 300)
+    model = sw.load("m")
+    assert model.feature_names_ == sw.datasets.roles("modecanada")["items"]
+    said = json.loads(run("evaluate", "m", "modecanada", "--json").stdout)
+    assert said["sets"] == 4324
+    run("predict", "m", "modecanada", "--out", "p.parquet")
+    assert pl.read_parquet("p.parquet").height == 15_520
+
+
+def test_a_file_comes_before_a_data_set_of_the_same_name(folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mnl").write_text("no table")
+    with pytest.raises(sw.InputError, match=r"mnl is neither \.parquet nor \.csv"):
+        run("predict", folder / "mnl.setwise", "mnl")
+
+
+def test_options_given_go_before_a_data_sets_own(tmp_path):
+    run(
+        "fit", "modecanada", "--items", "cost", "--model", "mnl", "--max-sets", 200,
+        "--out", tmp_path / "m",
+    )  # fmt: skip
+    assert sw.load(tmp_path / "m").feature_names_ == ["cost"]
+
+
+# JSON
+
+
+def test_json_has_null_for_numbers_that_it_lacks(capsys):
+    show.as_json({"a": float("nan"), "b": [float("inf"), 1.5], 3: dt.date(2024, 1, 2)})
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == {
+        "a": None,
+        "b": [None, 1.5],
+        "3": "2024-01-02",
+    }

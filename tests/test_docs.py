@@ -1,0 +1,292 @@
+"""The docs are true: what they show runs and prints what they say, and what exists is in them.
+
+In a page, blocks marked ``python`` run in order in one namespace and an empty folder; a block
+``text title="prints"`` is what the block before it prints. Lines of ``bash`` blocks that begin
+with ``setwise`` run too, on less data (:data:`LESS`).
+"""
+
+import contextlib
+import dataclasses
+import importlib
+import importlib.util
+import io
+import re
+import shlex
+import subprocess
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import setwise as sw
+from setwise.cli import app
+from test_architecture import LAYERS
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = {path.stem: path.read_text("utf-8") for path in sorted(DOCS.glob("*.md"))}
+PROSE = {"README": (ROOT / "README.md").read_text("utf-8")} | PAGES
+RUN = {name: text for name, text in PROSE.items() if name != "index"}  # which is the README
+EVERYTHING = "\n".join(PROSE.values())
+BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+PRINTS = 'text title="prints"'
+
+
+def _generator() -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+generate = _generator()
+COMMANDS = dict(generate.commands())
+
+
+# What the docs show
+
+
+# Options that make a command of the docs cheap; given last, they win.
+LESS = {
+    "setwise fit": ["--max-sets", "300", "--epochs", "3"],
+    "setwise compare": ["--max-sets", "300", "--splits", "2", "--models", "mnl"],
+}
+
+
+def blocks(text: str) -> list[tuple[str, str]]:
+    return [(kind.strip(), body) for kind, body in BLOCK.findall(text)]
+
+
+def shell_lines(body: str) -> list[str]:
+    """The commands of a bash or console block, with continued lines joined and comments cut."""
+    joined = body.replace("\\\n", " ").splitlines()
+    lines = [" ".join(shlex.split(line.removeprefix("$ "), comments=True)) for line in joined]
+    return [line for line in lines if line]
+
+
+def command_of(line: str) -> tuple[str, list[str]]:
+    """The full name of the command that a line calls, and its arguments."""
+    words = shlex.split(line, comments=True)
+    name, rest = words[0], words[1:]
+    while rest and f"{name} {rest[0]}" in COMMANDS:
+        name, rest = f"{name} {rest[0]}", rest[1:]
+    return name, rest
+
+
+def check_usage(line: str) -> None:
+    """Parse a command line without running it."""
+    name, arguments = command_of(line)
+    assert name != "setwise" or not arguments, f"there is no such command: {line}"
+    if arguments:  # a command's bare name only mentions it
+        COMMANDS[name].make_context(name, arguments, resilient_parsing=False)
+
+
+def run_python(body: str, namespace: dict[str, Any], page: str) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(body, f"{page}.md", "exec"), namespace)
+    return out.getvalue()
+
+
+def run_command(line: str) -> None:
+    name, _ = command_of(line)
+    words = [*shlex.split(line)[1:], *LESS.get(name, [])]
+    if name.startswith("setwise datasets"):
+        # In a process of its own: Typer hands these a context of another class than it says, which
+        # the checks of types in tests refuse. It needs no JAX and so starts quickly.
+        whole = [sys.executable, "-m", "setwise", *words]
+        run = subprocess.run(whole, capture_output=True, text=True)
+        assert run.returncode == 0, f"{line}\n{run.stderr}"
+        return
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, f"{line}\n{done.output}\n{done.exception!r}"
+
+
+def run_page(page: str) -> Iterator[tuple[str, str]]:
+    """Run the blocks in turn; yields what a block is said to print, and what it printed."""
+    namespace: dict[str, Any] = {"__name__": page}
+    printed = ""
+    for kind, body in blocks(RUN[page]):
+        if kind == "python":
+            printed = run_python(body, namespace, page)
+        elif kind in ("bash", "console"):
+            for line in shell_lines(body):
+                if line.startswith("setwise"):
+                    run_command(line)
+        elif kind == PRINTS:
+            yield body, printed
+
+
+@pytest.mark.parametrize("page", RUN)
+def test_blocks_run_and_print_what_the_page_says(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for said, printed in run_page(page):
+        assert _without_trailing_spaces(said) == _without_trailing_spaces(printed)
+
+
+def _without_trailing_spaces(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+
+
+def test_every_block_is_of_a_known_kind():
+    known = {"python", "bash", "console", "text", PRINTS}
+    strange = [(page, kind) for page in PROSE for kind, _ in blocks(PROSE[page])
+               if kind not in known]  # fmt: skip
+    assert strange == []
+
+
+def command_lines() -> list[str]:
+    inline = re.findall(r"`(setwise [^`\n]+)`", EVERYTHING)
+    shown = [line for text in PROSE.values() for kind, body in blocks(text)
+             if kind in ("bash", "console") for line in shell_lines(body)]  # fmt: skip
+    return sorted({line for line in [*inline, *shown] if line.startswith("setwise")})
+
+
+@pytest.mark.parametrize("line", command_lines())
+def test_commands_parse(line):
+    check_usage(line)
+
+
+def test_a_wrong_command_would_be_seen():
+    with pytest.raises(Exception, match="No such option"):
+        check_usage("setwise fit trips.csv --out a.setwise --epoch 3")
+    with pytest.raises(AssertionError, match="no such command"):
+        check_usage("setwise train trips.csv")
+
+
+def test_make_targets_exist():
+    made = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    texts = [*PROSE.values(), (ROOT / "CONTRIBUTING.md").read_text("utf-8")]
+    for text in texts:
+        assert set(re.findall(r"(?:`|^)make ([a-z]+)", text, re.MULTILINE)) <= made
+
+
+# What exists
+
+
+def public_names(room: str) -> list[str]:
+    module = importlib.import_module(f"setwise.{room}")
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    here = vars(module).items()
+    return [name for name, value in here if not name.startswith("_")
+            and getattr(value, "__module__", None) == module.__name__]  # fmt: skip
+
+
+@pytest.mark.parametrize("room", sw._ROOMS)
+def test_public_names_of_rooms_are_in_the_reference(room):
+    lines = PAGES["reference"].splitlines()
+    missing = [n for n in public_names(room) if f"::: setwise.{room}.{n}" not in lines]
+    assert missing == []
+
+
+def test_public_names_of_the_door_are_in_the_reference():
+    missing = [name for name in sw.__all__ if f"`setwise.{name}`" not in PAGES["reference"]]
+    assert missing == []
+
+
+def resolve(dotted: str) -> None:
+    """Follow a dotted name; fields without a default are annotations of their class."""
+    value: Any = sw
+    for part in dotted.split(".")[1:]:
+        if hasattr(value, part):
+            value = getattr(value, part)
+        elif isinstance(value, types.ModuleType):
+            value = importlib.import_module(f"{value.__name__}.{part}")
+        else:
+            classes = getattr(value, "__mro__", ())
+            assert any(part in vars(one).get("__annotations__", {}) for one in classes), dotted
+            return
+
+
+def dotted_names() -> list[str]:
+    inline = re.findall(r"`(setwise(?:\.\w+)+)", EVERYTHING)
+    rendered = re.findall(r"^::: (\S+)$", PAGES["reference"], re.MULTILINE)
+    files = {"setwise.setwise"}
+    return sorted({*inline, *rendered} - files)
+
+
+@pytest.mark.parametrize("dotted", dotted_names())
+def test_names_in_the_docs_exist(dotted):
+    resolve(dotted)
+
+
+def test_every_model_is_described():
+    assert [name for name in sw.models.ZOO if f"`{name}`" not in PAGES["models"]] == []
+
+
+def test_training_options_and_their_defaults_are_described():
+    rows = dict(re.findall(r"^\| `(\w+)` \| (\S+) \|", PAGES["training"], re.MULTILINE))
+    rows = {name: said for name, said in rows.items() if name in vars(sw.Training())}
+    assert rows == {one.name: str(one.default) for one in dataclasses.fields(sw.Training)}
+
+
+def test_layers_are_described():
+    rows = re.findall(r"^\| (\d) \| ([^|]+) \|", PAGES["how-it-works"], re.MULTILINE)
+    described = [(int(layer), room) for layer, rooms in rows for room in re.findall(r"\w+", rooms)]
+    wanted = [(i, room) for i, rooms in enumerate(LAYERS) for room in rooms]
+    assert sorted(described) == sorted(set(wanted) - {(len(LAYERS) - 1, "__main__")})
+
+
+# The command line's page
+
+
+def test_the_generated_pages_are_up_to_date():
+    advice = "run: python docs/generate.py"
+    assert PAGES["cli"] == generate.cli_page(), advice
+    assert PAGES["index"] == generate.index_page(PROSE["README"]), advice
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_and_option_is_in_the_page(name):
+    section = PAGES["cli"].partition(f"\n## {name}\n")[2].partition("\n## ")[0]
+    assert section
+    for parameter in COMMANDS[name].params:
+        for option in parameter.opts:
+            assert f"`{option}" in section
+        assert parameter.help, f"{name} {parameter.name} has no help"
+
+
+# The site and the files around it
+
+
+def test_every_page_is_in_the_navigation():
+    text = (ROOT / "mkdocs.yml").read_text("utf-8")
+    listed = re.findall(r"^  - .+: (\S+)\.md$", text, re.MULTILINE)
+    assert sorted(listed) == sorted(PAGES)
+
+
+def written_files() -> list[Path]:
+    names = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "CITATION.cff", "mkdocs.yml")
+    kinds = (".md", ".py", ".svg")
+    return [ROOT / name for name in names] + [p for p in DOCS.rglob("*") if p.suffix in kinds]
+
+
+def test_nothing_written_names_a_machine():
+    place = re.compile(r"(?:^|[\s\"'(`=])(?:/(?:work|home|root|tmp|Users|mnt|opt)/|[A-Z]:\\)")
+    assert [p.name for p in written_files() if place.search(p.read_text("utf-8"))] == []
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_links_to_files_lead_somewhere(name):
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", (ROOT / name).read_text("utf-8"))
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_readme_has_its_leaderboard_and_its_picture():
+    table = PROSE["README"].partition("<!-- leaderboard -->")[2].partition("<!-- /leaderboard")[0]
+    assert all(f"\n| {model} |" in table for model in generate.MODELS)
+    assert (DOCS / "images" / "swissmetro.svg").read_text("utf-8").startswith("<svg")
+
+
+def test_the_version_is_the_same_everywhere():
+    version = re.escape(sw.__version__)
+    citation = (ROOT / "CITATION.cff").read_text("utf-8")
+    assert re.search(rf"^version: {version}$", citation, re.MULTILINE)
+    assert f"## [{sw.__version__}]" in (ROOT / "CHANGELOG.md").read_text("utf-8")

@@ -1,0 +1,142 @@
+"""Laws that every model of the zoo obeys, whatever its weights."""
+
+import functools
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from setwise.models import ZOO, Aggregation, Sizes
+from setwise.training.objectives import OBJECTIVES
+
+FEATURES = 5
+MODELS = [(name, "joint") for name in ZOO]
+MODELS += [(name, "shared") for name in ZOO if name != "mnl"]  # MNL has no network to wire
+every_model = pytest.mark.parametrize(("name", "wiring"), MODELS)
+
+scores = eqx.filter_jit(lambda model, x, present: model.scores(x, present))
+probabilities = eqx.filter_jit(lambda model, x, present: model.probabilities(x, present))
+
+
+@functools.cache
+def built(name: str, wiring: str, seed: int = 0, scale: float = 1.0) -> Aggregation:
+    """A model with random weights, biases and mu's kink included."""
+    sizes = Sizes(dimension=6, components=3, hidden=8, wiring=wiring)
+    model = ZOO[name].build(FEATURES, sizes, jax.random.key(seed))
+    leaves, tree = jax.tree.flatten(eqx.filter(model, eqx.is_inexact_array))
+    keys = jax.random.split(jax.random.key(seed + 1), len(leaves))
+    noisy = [scale * jax.random.normal(k, leaf.shape) for k, leaf in zip(keys, leaves, strict=True)]
+    return eqx.combine(jax.tree.unflatten(tree, noisy), model)
+
+
+def items(n: int, seed: int = 0) -> jax.Array:
+    return jax.random.normal(jax.random.key(seed), (n, FEATURES))
+
+
+def everyone(n: int) -> jax.Array:
+    return jnp.ones(n, bool)
+
+
+@every_model
+@pytest.mark.parametrize("n", [1, 2, 7, 40])
+def test_permuting_items_permutes_scores(name, wiring, n):
+    model, x = built(name, wiring), items(n)
+    order = np.random.default_rng(n).permutation(n)
+    straight = scores(model, x, everyone(n))
+    np.testing.assert_allclose(
+        scores(model, x[order], everyone(n)), straight[order], rtol=1e-4, atol=1e-5
+    )
+
+
+@every_model
+def test_padding_changes_nothing(name, wiring):
+    model, x = built(name, wiring), items(7)
+    padded = jnp.concatenate([x, jnp.zeros((5, FEATURES))])
+    present = jnp.arange(12) < 7
+    np.testing.assert_allclose(
+        scores(model, padded, present)[:7], scores(model, x, everyone(7)), rtol=1e-4, atol=1e-5
+    )
+
+
+@every_model
+@pytest.mark.parametrize("garbage", [1e6, -3.0, np.nan, np.inf])
+def test_what_stands_in_absent_places_is_never_read(name, wiring, garbage):
+    model, x = built(name, wiring), items(9)
+    present = jnp.arange(9) != 4
+    clean = probabilities(model, x.at[4].set(0.0), present)
+    dirty = probabilities(model, x.at[4].set(garbage), present)
+    np.testing.assert_array_equal(clean, dirty)
+    assert clean[4] == 0
+
+
+@every_model
+@pytest.mark.parametrize("n", [1, 2, 50])
+def test_probabilities_are_a_distribution(name, wiring, n):
+    p = np.asarray(probabilities(built(name, wiring), items(n), everyone(n)))
+    assert (p >= 0).all()
+    assert p.sum() == pytest.approx(1, abs=1e-5)
+
+
+@every_model
+def test_a_batch_scores_each_set_as_if_alone(name, wiring):
+    model = built(name, wiring)
+    x = jnp.stack([items(6, seed) for seed in range(3)])
+    together = jax.vmap(model.scores)(x, jnp.ones((3, 6), bool))
+    for i in range(3):
+        np.testing.assert_allclose(
+            together[i], scores(model, x[i], everyone(6)), rtol=1e-4, atol=1e-5
+        )
+
+
+@every_model
+def test_iia_holds_exactly_where_promised_and_breaks_elsewhere(name, wiring):
+    """Removing an item leaves the others' score differences as they are, bit for bit, or not."""
+    kept = jnp.array([0, 1, 2, 3])
+    changed, reversed_choices = [], 0
+    for seed in range(60):
+        model, x = built(name, wiring, seed), items(5, seed)
+        before = scores(model, x, everyone(5))[kept]
+        after = scores(model, x, jnp.arange(5) != 4)[kept]
+        changed.append(float(jnp.abs((before - before[0]) - (after - after[0])).max()))
+        reversed_choices += int(jnp.argmax(before) != jnp.argmax(after))
+    if ZOO[name].satisfies_iia:
+        assert max(changed) == 0
+        assert reversed_choices == 0
+    else:
+        assert min(changed) > 0
+        assert reversed_choices > 0
+
+
+@every_model
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_gradients_are_finite_on_extreme_inputs(name, wiring, objective):
+    @eqx.filter_jit
+    @eqx.filter_value_and_grad
+    def loss_and_gradients(model_and_items, present):
+        model, x = model_and_items
+        return OBJECTIVES[objective](model.scores(x, present), present, jnp.array(0))
+
+    extremes = {
+        "huge": 1e4 * items(6),
+        "tiny": 1e-12 * items(6),
+        "all zero": jnp.zeros((6, FEATURES)),
+        "all equal": jnp.ones((6, FEATURES)),
+    }
+    for present in (everyone(6), jnp.arange(6) < 1):
+        for what, x in extremes.items():
+            loss, gradients = loss_and_gradients((built(name, wiring), x), present)
+            assert np.isfinite(loss), what
+            for leaf in jax.tree.leaves(eqx.filter(gradients, eqx.is_array)):
+                assert np.isfinite(leaf).all(), what
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_context_alone_moves_no_iia_model(name):
+    """A feature that is equal for all items cancels where IIA holds; elsewhere it is context."""
+    model, x = built(name, "joint", seed=3), items(4, seed=3)
+    moved = x.at[:, -1].add(2.0)
+    before, after = (probabilities(model, one, everyone(4)) for one in (x, moved))
+    shift = float(jnp.abs(before - after).max())
+    assert shift < 1e-6 if ZOO[name].satisfies_iia else shift > 1e-4
