@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from setwise.choices import Encoded
 
 ITERATIONS = 100
-DECREMENT = 1e-12  # of log L per choice: far below what rounding lets one see
+DECREMENT = 1e-9  # of log L per choice, before the last step; Newton's step then squares it
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,8 @@ def maximise(data: Encoded) -> Optimum:
     """Fit the multinomial logit to float64 items; context cancels within a set and is not used."""
     assert data.chosen is not None
     identified = _identified(data)
-    problem = _Problem(data, np.ascontiguousarray(data.items[:, identified]))
+    x = data.items if identified.all() else np.ascontiguousarray(data.items[:, identified])
+    problem = _Problem(data, x)
     b = np.zeros(int(identified.sum()))
     value, gradient, hessian = problem.derivatives(b)
     converged, iteration = len(b) == 0, 0
