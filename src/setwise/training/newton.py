@@ -44,7 +44,7 @@ class Optimum:
         """
         size = np.abs(self.coefficients)
         with np.errstate(invalid="ignore"):
-            return self.identified & (size > 10) & (np.sqrt(np.diag(self.covariance)) > size)
+            return self.identified & (size > 5) & (np.sqrt(np.diag(self.covariance)) > size)
 
 
 def maximise(data: Encoded) -> Optimum:
