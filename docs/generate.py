@@ -1,8 +1,9 @@
 """Write what the docs take from the program, so that they cannot drift from it.
 
-``python docs/generate.py`` writes ``cli.md`` (from the commands' help) and ``index.md`` (from the
-README). With ``--measure`` it first compares the models on Swissmetro, which takes about a minute,
-and puts the leaderboard into the README and its picture into ``images/``.
+``python docs/generate.py`` writes ``cli.md`` (from the commands' help), ``which-model.md`` (from
+the zoo) and ``index.md`` (from the README). With ``--measure`` it first compares the models on
+Swissmetro, which takes about a minute, and puts the leaderboard into the README and its picture
+into ``images/``.
 """
 
 import argparse
@@ -25,6 +26,7 @@ README = DOCS.parent / "README.md"
 GENERATED = "<!-- Written by docs/generate.py; change the program's help or the README instead. -->"
 MODELS = ("mnl", "sdw", "sde", "sda")
 SPLITS = 5
+ZOO_COLUMNS = ("name", "g(x, s)", "when to take it", "reference", "parameters", "IIA")
 COLUMNS = ("model", "top-1 %", "mean rank", "NLL", "difference", "p")
 
 
@@ -97,6 +99,100 @@ def index_page(readme: str) -> str:
     return f"{GENERATED}\n\n" + shown.replace("](docs/", "](") + "\n"
 
 
+FAMILIES = {
+    "set-dependent": "The paper's models and their ablations: context enters through set networks.",
+    "non-IIA": "Other models in which the set matters.",
+    "IIA": "An item's score is its own: removing an item never changes the odds of the others.",
+    "basic": "Floors, to see what a model is worth.",
+}
+
+
+def zoo_page() -> str:
+    """The page "Which model?": the zoo by family, one sentence of advice each."""
+    from setwise.estimators import zoo
+
+    parts = [
+        "# Which model?",
+        GENERATED,
+        "Every model has a name, which `setwise fit`, `setwise compare` and `setwise.compare` "
+        "take; `setwise models` prints this list, `setwise.zoo` returns it. "
+        "Parameters are counted for 8 features and default sizes; where the data decide, the cell "
+        "is empty. Start with `mnl`, add `lcl` or `mnl_within_set` to see whether context matters "
+        "at all, then `sda` or `sda_difference`.",
+    ]
+    for family, meaning in FAMILIES.items():
+        entries = [entry for entry in zoo() if entry.about.family == family]
+        parts += [f"## {family[0].upper()}{family[1:]}", meaning]
+        parts.append(_table(ZOO_COLUMNS, [_zoo_row(entry) for entry in entries]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _zoo_row(entry: Any) -> tuple[str, ...]:
+    about, count = entry.about, entry.parameters()
+    numbers = "" if count is None else f"{count:,}"
+    holds = "holds" if about.satisfies_iia else "fails"
+    formula = f"`{about.formula}`"
+    return f"`{entry.name}`", formula, about.advice, about.reference, numbers, holds
+
+
+RESULTS = {
+    "swissmetro": (
+        "Swissmetro",
+        "10,719 stated choices between train, Swissmetro and car.",
+        ("setwise compare swissmetro --models all --splits 10",),
+    ),
+    "decoy": (
+        "Decoys",
+        "20,000 generated sets of three with attraction, compromise and similarity effects of one "
+        "unit of log-odds each. The true probabilities are known: who predicts with them gets "
+        "{top1:.2f} % right and an NLL of {nll:.4f} on average.",
+        (
+            "setwise datasets write decoy --sets 20000 --out decoy.parquet",
+            "setwise compare decoy.parquet --set set_id --chosen chosen --items x1,x2 "
+            "--models all --splits 10",
+        ),
+    ),
+}
+
+
+def results_page() -> str:
+    """The whole zoo on two data sets, from the cells kept in ``results/``."""
+    parts = [
+        "# The zoo, measured",
+        GENERATED,
+        "Every model with its default arguments, on the same 10 splits, tuned on nothing. `nested` "
+        "is left out: it needs a column of nests. Differences are paired with the first model; p "
+        "is corrected for the number of comparisons. The cells are in `docs/results/`; they were "
+        "made split by split with the same seeds as the commands, on 16 cores.",
+    ]
+    for name in RESULTS:
+        path = DOCS / "results" / f"zoo_{name}.json"
+        if path.exists():
+            parts += _result(name, path)
+    return "\n\n".join(parts) + "\n"
+
+
+def _result(name: str, path: Path) -> Iterator[str]:
+    import json
+
+    from setwise import datasets
+    from setwise.experiments import Cell, Comparison
+    from setwise.experiments.report import HEADS, cells, note
+
+    title, text, lines = RESULTS[name]
+    if name == "decoy":
+        truth = datasets.generate("decoy", sets=20_000)
+        text = text.format(top1=100 * truth.expected_top1, nll=truth.expected_nll)
+    stored = [Cell(**cell) for cell in json.loads(path.read_text("utf-8"))]
+    comparison = Comparison(tuple(stored), title, (0.5, 0.25, 0.25))
+    keep = [HEADS.index(column) for column in COLUMNS]
+    yield f"## {title}"
+    yield text
+    yield "```text\n" + "\n".join(lines) + "\n```"
+    yield _table(COLUMNS, [tuple(cells(r)[i] for i in keep) for r in comparison.leaderboard()])
+    yield note(comparison)
+
+
 def measure() -> "Comparison":
     """The comparison that ``make demo`` runs."""
     import setwise as sw
@@ -139,6 +235,8 @@ def main() -> None:
         README.write_text(text, "utf-8")
         (DOCS / "images" / "swissmetro.svg").write_text(figures.dots(comparison), "utf-8")
     (DOCS / "cli.md").write_text(cli_page(), "utf-8")
+    (DOCS / "which-model.md").write_text(zoo_page(), "utf-8")
+    (DOCS / "zoo-results.md").write_text(results_page(), "utf-8")
     (DOCS / "index.md").write_text(index_page(README.read_text("utf-8")), "utf-8")
 
 

@@ -19,6 +19,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -218,7 +221,25 @@ def test_names_in_the_docs_exist(dotted):
 
 
 def test_every_model_is_described():
-    assert [name for name in sw.models.ZOO if f"`{name}`" not in PAGES["models"]] == []
+    assert [e.name for e in sw.zoo() if f"`{e.name}`" not in PAGES["which-model"]] == []
+
+
+def test_the_example_of_a_new_model_obeys_the_laws():
+    """CONTRIBUTING's example is a model: order, padding, and a score that the set changes."""
+    code = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("```python\n")[2]
+    written: dict = {}
+    exec(code.partition("```")[0], written)
+    model = written["entry"].build(4, sw.models.Sizes(dimension=3), jax.random.key(0))
+    x = jax.random.normal(jax.random.key(1), (5, 4))
+    present = jnp.ones(5, bool)
+    scores = model.scores(x, present)
+    np.testing.assert_allclose(model.scores(x[::-1], present)[::-1], scores, atol=1e-5)
+    padded = jnp.concatenate([x, jnp.zeros((2, 4))])
+    np.testing.assert_allclose(
+        model.scores(padded, jnp.arange(7) < 5)[:5], scores, rtol=1e-4, atol=1e-5
+    )
+    fewer = model.scores(x, jnp.arange(5) < 4)
+    assert abs((scores[0] - scores[1]) - (fewer[0] - fewer[1])) > 0
 
 
 def test_training_options_and_their_defaults_are_described():
@@ -240,6 +261,8 @@ def test_layers_are_described():
 def test_the_generated_pages_are_up_to_date():
     advice = "run: python docs/generate.py"
     assert PAGES["cli"] == generate.cli_page(), advice
+    assert PAGES["which-model"] == generate.zoo_page(), advice
+    assert PAGES["zoo-results"] == generate.results_page(), advice
     assert PAGES["index"] == generate.index_page(PROSE["README"]), advice
 
 

@@ -95,17 +95,17 @@ def test_iia_holds_exactly_where_promised_and_breaks_elsewhere(name, wiring):
     """Removing an item leaves the others' score differences as they are, bit for bit, or not."""
     kept = jnp.array([0, 1, 2, 3])
     changed, reversed_choices = [], 0
-    for seed in range(60):
+    for seed in range(150):
         model, x = built(name, wiring, seed), items(5, seed)
         before = scores(model, x, everyone(5))[kept]
         after = scores(model, x, jnp.arange(5) != 4)[kept]
         changed.append(float(jnp.abs((before - before[0]) - (after - after[0])).max()))
         reversed_choices += int(jnp.argmax(before) != jnp.argmax(after))
-    if ZOO[name].satisfies_iia:
+    if ZOO[name].about.satisfies_iia:
         assert max(changed) == 0
         assert reversed_choices == 0
     else:
-        assert min(changed) > 0
+        assert max(changed) > 1e-2  # a statistic such as the range may not notice every item
         assert reversed_choices > 0
 
 
@@ -132,11 +132,23 @@ def test_gradients_are_finite_on_extreme_inputs(name, wiring, objective):
                 assert np.isfinite(leaf).all(), what
 
 
-@pytest.mark.parametrize("name", ZOO)
-def test_context_alone_moves_no_iia_model(name):
-    """A feature that is equal for all items cancels where IIA holds; elsewhere it is context."""
+LEVEL_FREE = {"mnl", "tversky", "orhun", "kaneko_nakamura", "lam", "ccm", "nccm"}
+LEVEL_FREE |= {"mixed_mnl", "mnl_within_set"}
+"""Built from differences of linear scores alone: what is added to all items cancels."""
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in ZOO if n in LEVEL_FREE or not ZOO[n].about.satisfies_iia]
+)
+def test_context_alone_cancels_in_differences_and_moves_the_others(name):
+    """A feature that is equal for all items is context to all but the models of differences.
+
+    Score differences are compared: with weights this large some probabilities are all 0 or 1.
+    (No law for the perceptrons: IIA holds in them, yet a common feature meets the others in a
+    nonlinear score.)
+    """
     model, x = built(name, "joint", seed=3), items(4, seed=3)
     moved = x.at[:, -1].add(2.0)
-    before, after = (probabilities(model, one, everyone(4)) for one in (x, moved))
-    shift = float(jnp.abs(before - after).max())
-    assert shift < 1e-6 if ZOO[name].satisfies_iia else shift > 1e-4
+    before, after = (scores(model, one, everyone(4)) for one in (x, moved))
+    shift = float(jnp.abs((before - before[0]) - (after - after[0])).max())
+    assert shift < 1e-4 if name in LEVEL_FREE else shift > 1e-2

@@ -25,7 +25,18 @@ _HOMES = {
     "Schema": "setwise.choices",
     "Training": "setwise.training",
     "compare": "setwise.experiments",
+    "AdaRank": "setwise.estimators",
+    "ChoiceModel": "setwise.estimators",
+    "LambdaMART": "setwise.estimators",
+    "LinearContextLogit": "setwise.estimators",
+    "MixedMNL": "setwise.estimators",
+    "NestedLogit": "setwise.estimators",
+    "RandomChoice": "setwise.estimators",
+    "SVMRank": "setwise.estimators",
+    "SingleFeature": "setwise.estimators",
+    "WithinSetMNL": "setwise.estimators",
     "load": "setwise.estimators",
+    "zoo": "setwise.estimators",
     "read": "setwise.choices",
     "split": "setwise.choices",
 }
@@ -35,7 +46,24 @@ if TYPE_CHECKING:
     from setwise import choices, datasets, estimators, experiments, metrics, models, training
     from setwise._errors import InputError
     from setwise.choices import Choices, Schema, read, split
-    from setwise.estimators import MNL, SDA, SDE, SDW, load
+    from setwise.estimators import (
+        MNL,
+        SDA,
+        SDE,
+        SDW,
+        AdaRank,
+        ChoiceModel,
+        LambdaMART,
+        LinearContextLogit,
+        MixedMNL,
+        NestedLogit,
+        RandomChoice,
+        SingleFeature,
+        SVMRank,
+        WithinSetMNL,
+        load,
+        zoo,
+    )
     from setwise.experiments import compare
     from setwise.models import Aggregation
     from setwise.training import Training
@@ -61,11 +89,21 @@ __all__ = [
     "SDA",
     "SDE",
     "SDW",
+    "AdaRank",
     "Aggregation",
+    "ChoiceModel",
     "Choices",
     "InputError",
+    "LambdaMART",
+    "LinearContextLogit",
+    "MixedMNL",
+    "NestedLogit",
+    "RandomChoice",
+    "SVMRank",
     "Schema",
+    "SingleFeature",
     "Training",
+    "WithinSetMNL",
     "choices",
     "compare",
     "datasets",
@@ -77,4 +115,5 @@ __all__ = [
     "read",
     "split",
     "training",
+    "zoo",
 ]

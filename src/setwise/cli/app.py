@@ -4,7 +4,6 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,14 +11,15 @@ import typer
 
 from setwise._errors import InputError
 from setwise.cli import datasets, show
-from setwise.cli.source import (
-    TABLE_HELP,
-    Json,
+from setwise.cli.source import TABLE_HELP, Json, Source, takes_source
+from setwise.cli.values import (
+    Objective,
     OnDuplicate,
     OnMultiple,
     OnNone,
-    Source,
-    takes_source,
+    Preset,
+    SplitBy,
+    StopOn,
 )
 
 app = typer.Typer(
@@ -36,35 +36,12 @@ Seed = Annotated[int, typer.Option(help="Of splits, initial weights and the orde
 ModelFile = Annotated[Path, typer.Argument(help="A model file written by 'setwise fit'.")]
 
 
-class SplitBy(StrEnum):
-    """What stays together in a split."""
-
-    set = "set"
-    group = "group"
-    time = "time"
-
-
-class StopOn(StrEnum):
-    """The validation measure that early stopping watches."""
-
-    nll = "nll"
-    accuracy = "accuracy"
-
-
-class Objective(StrEnum):
-    """What training minimises."""
-
-    cross_entropy = "cross_entropy"
-    pairwise = "pairwise"
-    listwise = "listwise"
-
-
 @app.command()
 @takes_source
 def fit(
     source: Source,
     out: Annotated[Path, typer.Option(help="Where to write the model file.")],
-    model: Annotated[str, typer.Option(help="Name of a model; see 'setwise compare'.")] = "sda",
+    model: Annotated[str, typer.Option(help="Name of a model; see 'setwise models'.")] = "sda",
     dimension: Annotated[int | None, typer.Option(help="l, the number of score functions.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Most passes over the data.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Sets a step.")] = None,
@@ -182,15 +159,47 @@ def evaluate(
 
 
 @app.command()
+def models(json: Json = False) -> None:
+    """List the models: family, formula, parameters for 8 features, and whether IIA holds.
+
+    Example: setwise models
+    """
+    from dataclasses import asdict
+
+    from setwise.estimators import zoo
+
+    entries = zoo()
+    if json:
+        show.as_json(
+            [{"name": e.name, **asdict(e.about), "parameters": e.parameters()} for e in entries]
+        )
+        return
+    rows = [
+        (
+            entry.name, entry.about.family, entry.about.formula, entry.about.reference,
+            "" if (count := entry.parameters()) is None else f"{count:,}",
+            "holds" if entry.about.satisfies_iia else "",
+        )
+        for entry in entries
+    ]  # fmt: skip
+    heads = ("name", "family", "g(x, s)", "reference", "parameters", "IIA")
+    show.table(heads, rows, numbers=False)
+
+
+@app.command()
 @takes_source
 def compare(
     source: Source,
     models: Annotated[
-        str, typer.Option(help="Names, separated by commas: mnl, sdw, sde, sda, sda_difference.")
+        str,
+        typer.Option(help="Names by commas, or 'all' (but nested); see 'setwise models'."),
     ] = "mnl,sdw,sde,sda",
     splits: Annotated[int, typer.Option(help="Number of random 50:25:25 splits.")] = 5,
     split_by: Annotated[SplitBy, typer.Option(help="What stays together.")] = SplitBy.set,
     metric: Annotated[str, typer.Option(help="What to sort by.")] = "nll",
+    preset: Annotated[
+        Preset, typer.Option(help="Sizes and stopping: setwise's or the paper's.")
+    ] = Preset.default,
     report: Annotated[
         Path | None, typer.Option(help="Write a page with tables and pictures here (HTML).")
     ] = None,
@@ -203,11 +212,12 @@ def compare(
     """
     from setwise._files import check_writable
     from setwise.choices import expressions
-    from setwise.estimators import named
+    from setwise.estimators import everyone, named
 
     if report is not None:
         check_writable(report)
-    estimators = {name: named(name) for name in expressions(models)}
+    names = everyone() if models == "all" else expressions(models)
+    estimators = {name: named(name, preset.value) for name in names}
     choices = source.read(seed)
     _tell_dropped(choices)
     from setwise.experiments import compare as run

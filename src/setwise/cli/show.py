@@ -24,13 +24,14 @@ def table(
 ) -> None:
     """Print a table; the first column is text, the others are numbers unless told not."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     shown = Table(title=title, title_justify="left")
     for place, head in enumerate(heads):
         shown.add_column(head, justify="right" if place and numbers else "left", no_wrap=place == 0)
     for row in rows:
-        shown.add_row(*row)
+        shown.add_row(*map(escape, row))
     console = Console()
     # A pipe has no width; a table cut to 80 columns there would lose numbers.
     Console(width=None if console.is_terminal else 160).print(shown)

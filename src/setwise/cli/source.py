@@ -4,36 +4,14 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from setwise.cli.values import OnDuplicate, OnMultiple, OnNone
+
 if TYPE_CHECKING:
     from setwise.choices import Choices
-
-
-class OnNone(StrEnum):
-    """What to do with sets without a choice."""
-
-    error = "error"
-    drop = "drop"
-    outside = "outside"
-
-
-class OnMultiple(StrEnum):
-    """What to do with sets of several choices."""
-
-    error = "error"
-    drop = "drop"
-
-
-class OnDuplicate(StrEnum):
-    """What to do with repeated rows."""
-
-    error = "error"
-    drop = "drop"
-    keep = "keep"
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]

@@ -1,59 +1,29 @@
 """The scikit-learn face of the models, and the one place where a name becomes an estimator."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from setwise._errors import InputError
 from setwise.artifact import Artifact
 from setwise.estimators.base import Estimator
-from setwise.estimators.logit import MNL, Summary
-from setwise.estimators.networks import SDA, SDE, SDW, TrainedEstimator
+from setwise.estimators.basic import RandomChoice, SingleFeature
+from setwise.estimators.boosting import LambdaMART
+from setwise.estimators.catalogue import ENTRIES, Entry, configured, everyone, named, zoo
+from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL
+from setwise.estimators.mixed import MixedMNL
+from setwise.estimators.nested import NestedLogit
+from setwise.estimators.networks import SDA, SDE, SDW, ChoiceModel, TrainedEstimator
+from setwise.estimators.rankers import AdaRank, SVMRank
+from setwise.estimators.summary import Summary
 
-CLASSES: Mapping[str, type[Estimator]] = {cls.__name__: cls for cls in (MNL, SDW, SDE, SDA)}
-
-NAMED: Mapping[str, Callable[[], Estimator]] = {
-    "mnl": MNL,
-    "sdw": SDW,
-    "sde": SDE,
-    "sda": SDA,
-    "sda_difference": lambda: SDA(comparison="difference"),
-}
-"""Estimators by their name in the zoo, with default arguments."""
-
-
-def named(name: str) -> Estimator:
-    """The estimator of this name, with default arguments.
-
-    >>> named("sda")
-    SDA()
-    """
-    if name not in NAMED:
-        raise InputError(f"there is no model '{name}'; there are: {', '.join(NAMED)}")
-    return NAMED[name]()
-
-
-def configured(
-    name: str, seed: int, dimension: int | None, training: Mapping[str, Any]
-) -> Estimator:
-    """The estimator of this name with some arguments changed; None leaves a default.
-
-    >>> configured("sda", seed=1, dimension=8, training={"epochs": 5}).training.epochs
-    5
-    """
-    estimator = named(name)
-    known = estimator.get_params(deep=False)
-    changed = {key: value for key, value in training.items() if value is not None}
-    if "training" not in known:
-        given = list(changed) + (["dimension"] if dimension is not None else [])
-        if given:
-            raise InputError(f"the model '{name}' is solved exactly and has no {', '.join(given)}")
-        return estimator
-    arguments = {"seed": seed, "training": replace(known["training"], **changed)}
-    if dimension is not None:
-        arguments["dimension"] = dimension
-    return estimator.set_params(**arguments)
+CLASSES: Mapping[str, type[Estimator]] = {
+    cls.__name__: cls
+    for cls in (
+        MNL, SDW, SDE, SDA, ChoiceModel, LinearContextLogit, WithinSetMNL, NestedLogit, MixedMNL,
+        SVMRank, AdaRank, SingleFeature, RandomChoice, LambdaMART,
+    )
+}  # fmt: skip
+"""Estimators by the name that a model file holds."""
 
 
 def load(path: str | Path) -> Estimator:
@@ -69,15 +39,28 @@ def load(path: str | Path) -> Estimator:
 
 __all__ = [
     "CLASSES",
+    "ENTRIES",
     "MNL",
-    "NAMED",
     "SDA",
     "SDE",
     "SDW",
+    "AdaRank",
+    "ChoiceModel",
+    "Entry",
     "Estimator",
+    "LambdaMART",
+    "LinearContextLogit",
+    "MixedMNL",
+    "NestedLogit",
+    "RandomChoice",
+    "SVMRank",
+    "SingleFeature",
     "Summary",
     "TrainedEstimator",
+    "WithinSetMNL",
     "configured",
+    "everyone",
     "load",
     "named",
+    "zoo",
 ]

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from setwise._errors import InputError
 from setwise.artifact import Artifact
-from setwise.choices import Choices, Irregular, Schema, open_table, read_as
+from setwise.choices import Choices, Encoded, Irregular, Schema, open_table, read_as
 from setwise.metrics import Metrics, measure, predicted
 from setwise.models import Model
 from setwise.training import row_log_probabilities
@@ -66,7 +66,7 @@ class Estimator(BaseEstimator):
         """
         choices = self._choices(data)
         encoded = self.schema_.encode(choices)
-        best = predicted(row_log_probabilities(self.model_, encoded), encoded.offsets)
+        best = predicted(self._log_probabilities(encoded), encoded.offsets)
         return choices.in_table_order(best[self._real_rows(choices)].astype(np.int64))
 
     def rank(self, data: Any) -> Any:
@@ -104,7 +104,7 @@ class Estimator(BaseEstimator):
         encoded = self.schema_.encode(choices)
         if encoded.chosen is None:
             raise InputError("these choices do not say what was chosen; read them with chosen=")
-        scores = row_log_probabilities(self.model_, encoded)
+        scores = self._log_probabilities(encoded)
         return measure(scores, encoded.offsets, encoded.chosen, encoded.weight)
 
     def score(self, data: Any) -> float:
@@ -142,8 +142,12 @@ class Estimator(BaseEstimator):
         self._check_fitted()
         return data if isinstance(data, Choices) else self.read(data, with_choice)
 
+    def _log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
+        """log P(x | s) of every encoded row; a model that is not JAX's has its own way."""
+        return row_log_probabilities(self.model_, encoded)
+
     def _row_probabilities(self, choices: Choices) -> Float[np.ndarray, " rows"]:
-        scores = row_log_probabilities(self.model_, self.schema_.encode(choices))
+        scores = self._log_probabilities(self.schema_.encode(choices))
         return np.exp(scores[self._real_rows(choices)])
 
     def _real_rows(self, choices: Choices) -> np.ndarray:

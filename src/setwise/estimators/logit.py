@@ -1,27 +1,88 @@
-"""The multinomial logit, solved exactly, with the statistics that an economist expects."""
+"""Logits that are linear in their columns, solved exactly: MNL, with set means, within sets."""
 
-import warnings
-from dataclasses import dataclass
+from abc import abstractmethod
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import ndtr
-from sklearn.exceptions import ConvergenceWarning
 
 from setwise._trees import with_arrays
-from setwise.artifact import Artifact
-from setwise.choices import Choices, Schema
-from setwise.estimators.base import Estimator, trainable
-from setwise.models import ZOO, Aggregation, Sizes
+from setwise.choices import Choices, Encoded, Schema
+from setwise.estimators.base import trainable
+from setwise.estimators.estimated import STATISTICS, Estimated, warn_of_separation
+from setwise.estimators.summary import Summary
+from setwise.models import ZOO, Model, Sizes
+from setwise.models.within_set import WithinSet, within_set
 from setwise.training import maximise
+from setwise.training.likelihood import by_set
 
-ARRAYS = ("coef", "covariance", "identified")
-STATISTICS = ("log_likelihood", "null_log_likelihood", "sets", "iterations", "converged")
+ROUNDING = 1e-12  # a set's mean this near to zero, in standardised units, is zero
 
 
-class MNL(Estimator):
+class ConvexLogit(Estimated):
+    """g(x, s) = < b, phi(x, s) > for given columns phi: concave, by Newton to the exact optimum.
+
+    A subclass names the columns, makes them from encoded choices, and says in which units it
+    reports them.
+
+    Fitted attributes: ``coef_``, ``standard_errors_``, ``covariance_``, ``identified_``,
+    ``feature_names_``, ``log_likelihood_``, ``null_log_likelihood_``, ``iterations_``,
+    ``converged_``, ``sets_``.
+    """
+
+    coef_: Float[np.ndarray, " p"]
+    note = ""
+
+    def fit(
+        self,
+        choices: Choices,
+        validation: Choices | None = None,
+        *,
+        checkpoint: str | Path | None = None,
+        progress: bool | None = None,
+    ) -> "ConvexLogit":
+        """Solve; validation, checkpoint and progress are for models that train in epochs."""
+        choices = trainable(choices)
+        schema = Schema.fit(choices)
+        encoded = schema.encode(choices, np.float64)
+        columns, scale = self._columns(encoded, schema)
+        optimum = maximise(replace(encoded, items=columns))
+        self.schema_ = schema
+        self.coef_ = optimum.coefficients / scale
+        self.covariance_ = optimum.covariance / np.outer(scale, scale)
+        self.identified_ = optimum.identified
+        for name in STATISTICS:
+            setattr(self, f"{name}_", getattr(optimum, name))
+        self.model_ = self._model()
+        warn_of_separation(self.feature_names_, optimum.separated)
+        return self
+
+    @property
+    @abstractmethod
+    def feature_names_(self) -> list[str]:
+        """What each coefficient belongs to."""
+
+    @abstractmethod
+    def _columns(
+        self, encoded: Encoded, schema: Schema
+    ) -> tuple[Float[np.ndarray, "rows p"], Float[np.ndarray, " p"]]:
+        """phi of every row, in units of about one, and what one such unit is where reported."""
+
+    @property
+    def parameter_names_(self) -> list[str]:
+        return self.feature_names_
+
+    def summary(self) -> Summary:
+        self._check_fitted()
+        return Summary(
+            tuple(self.feature_names_), self.coef_, self.standard_errors_, self.identified_,
+            self.log_likelihood_, self.null_log_likelihood_, self.sets_, note=self.note,
+        )  # fmt: skip
+
+
+class MNL(ConvexLogit):
     """Multinomial logit (McFadden 1973): g(x, s) = x . b, by Newton to the exact optimum.
 
     Coefficients are in the table's units (of the transformed column, where a feature has a
@@ -39,153 +100,125 @@ class MNL(Estimator):
     -0.051
     """
 
-    def fit(
-        self,
-        choices: Choices,
-        validation: Choices | None = None,
-        *,
-        checkpoint: str | Path | None = None,
-        progress: bool | None = None,
-    ) -> "MNL":
-        """Solve; validation, checkpoint and progress are for models that train in epochs."""
-        choices = trainable(choices)
-        schema = Schema.fit(choices)
-        optimum = maximise(schema.encode(choices, np.float64))
-        if optimum.separated.any():
-            names = [f"'{name}'" for name in np.array(schema.item_names)[optimum.separated]]
-            warnings.warn(
-                f"the likelihood has no maximum: {', '.join(names)} (together with others) tells "
-                "the chosen items from the rest without error, so its coefficient grows without "
-                "bound and its standard error means nothing; check it for a leak, or drop it",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        self.schema_ = schema
-        scale = schema.item_scales
-        self.coef_ = optimum.coefficients / scale
-        self.covariance_ = optimum.covariance / np.outer(scale, scale)
-        self.identified_ = optimum.identified
-        for name in STATISTICS:
-            setattr(self, f"{name}_", getattr(optimum, name))
-        self.model_ = self._model()
-        return self
-
     @property
     def feature_names_(self) -> list[str]:
         """What each coefficient belongs to."""
         return self.schema_.item_names
 
-    @property
-    def standard_errors_(self) -> Float[np.ndarray, " d"]:
-        """From the inverse of the observed information; NaN where not identified."""
-        return np.sqrt(np.diag(self.covariance_))
+    def _columns(self, encoded: Encoded, schema: Schema) -> Any:
+        return encoded.items, schema.item_scales
 
-    def summary(self) -> "Summary":
-        """Estimates, standard errors, z, p and measures of fit, as a table."""
-        self._check_fitted()
-        return Summary(
-            tuple(self.feature_names_), self.coef_, self.standard_errors_, self.identified_,
-            self.log_likelihood_, self.null_log_likelihood_, self.sets_,
-        )  # fmt: skip
-
-    def _model(self) -> Aggregation:
+    def _model(self) -> Model:
         """The same equation as every other model: f(x) = x . b on standardised columns."""
         theta = np.zeros((self.schema_.width, 1, 1), np.float32)
         theta[: len(self.coef_), 0, 0] = self.coef_ * self.schema_.item_scales
         skeleton = ZOO["mnl"].skeleton(self.schema_.width, Sizes())
         return with_arrays(skeleton, {"F.theta": theta})
 
-    def _to_artifact(self) -> Artifact:
-        fitted = {name: getattr(self, f"{name}_") for name in STATISTICS}
-        arrays = {name: getattr(self, f"{name}_") for name in ARRAYS}
-        return Artifact("MNL", self.get_params(deep=False), self.schema_, fitted, arrays)
 
-    @classmethod
-    def from_artifact(cls, artifact: Artifact) -> "MNL":
-        estimator = cls()
-        estimator.schema_ = artifact.schema
-        for name in ARRAYS:
-            setattr(estimator, f"{name}_", artifact.arrays[name])
-        for name in STATISTICS:
-            setattr(estimator, f"{name}_", artifact.fitted[name])
-        estimator.model_ = estimator._model()
-        return estimator
+class LinearContextLogit(ConvexLogit):
+    """Linear context logit (Tomlinson and Benson 2021): g(x, s) = < theta + A mean(x), x >.
 
+    A_jk says how the weight of feature j changes where feature k is high on average in the set:
+    the row "cost × mean(time)". With A = 0 it is the MNL, which makes it a test of IIA with d²
+    degrees of freedom. A set's context joins its mean (A is d × (d + c)): a context feature moves
+    the weight of every item feature. So does the share of the outside option, where there is one.
 
-@dataclass(frozen=True, eq=False)
-class Summary:
-    """A logit's estimates; ``print`` shows the table, :meth:`to_json` gives plain values."""
+    **Units are standardised**: all of x is centred and scaled with the training mean and standard
+    deviation first, so theta_j is the weight of one standard deviation of feature j in a set of
+    average means. (In the table's units A's zero point, and with it theta, would be a set whose
+    means are all zero.) A_jk over both scales, ``schema_.item_scales``, is A in the table's units.
 
-    names: tuple[str, ...]
-    coefficients: Float[np.ndarray, " d"]
-    standard_errors: Float[np.ndarray, " d"]
-    identified: np.ndarray
-    log_likelihood: float
-    null_log_likelihood: float
-    sets: int
+    Memory is 8 bytes × rows × d (d + c + 1), and twice that while solving.
+
+    Fitted attributes: ``theta_``, ``A_``, and those of :class:`ConvexLogit`.
+
+    >>> import setwise as sw
+    >>> choices = sw.datasets.generate("mnl", sets=200, items=5, features=2).choices
+    >>> LinearContextLogit().fit(choices).feature_names_
+    ['x0', 'x1', 'x0 × mean(x0)', 'x0 × mean(x1)', 'x1 × mean(x0)', 'x1 × mean(x1)']
+    """
+
+    note = "Units are standardised: one standard deviation of each feature in the training rows."
 
     @property
-    def z(self) -> Float[np.ndarray, " d"]:
-        """Estimate over standard error."""
-        return self.coefficients / self.standard_errors
+    def feature_names_(self) -> list[str]:
+        """What each coefficient belongs to: theta, then A row by row."""
+        names = self.schema_.item_names
+        means = [f"mean({name})" for name in names] + self.schema_.context_names
+        return [*names, *(f"{name} × {mean}" for name in names for mean in means)]
 
     @property
-    def p(self) -> Float[np.ndarray, " d"]:
-        """Two-sided p-values of z under the normal distribution."""
-        return 2 * ndtr(-np.abs(self.z))
+    def theta_(self) -> Float[np.ndarray, " d"]:
+        """The weights in a set of average means."""
+        return self.coef_[: len(self.schema_.item_names)]
 
     @property
-    def parameters(self) -> int:
-        """Coefficients that were estimated."""
-        return int(self.identified.sum())
+    def A_(self) -> Float[np.ndarray, "d m"]:
+        """How the weights (rows) change with the set's means and context (columns)."""
+        d = len(self.schema_.item_names)
+        return self.coef_[d:].reshape(d, self.schema_.width)
+
+    def _columns(self, encoded: Encoded, schema: Schema) -> Any:
+        x = encoded.items
+        means = np.add.reduceat(x, encoded.offsets[:-1]) / encoded.sizes[:, None]
+        means = np.hstack([means, encoded.context])
+        means[np.abs(means) < ROUNDING] = 0  # or a mean that is never other than 0 would be noise
+        scale = np.sqrt((means**2).mean(0))
+        scale[scale == 0] = 1
+        spread = np.repeat(means / scale, encoded.sizes, 0)
+        products = (x[:, :, None] * spread[:, None, :]).reshape(len(x), -1)
+        units = np.concatenate([np.ones(x.shape[1]), np.tile(scale, x.shape[1])])
+        return np.hstack([x, products]), units
+
+    def _model(self) -> Model:
+        """The zoo's LCL; context's own weights are zero, since they would cancel."""
+        d, width = len(self.theta_), self.schema_.width
+        theta, A = np.zeros(width, np.float32), np.zeros((width, width), np.float32)
+        theta[:d], A[:d] = self.theta_, self.A_
+        skeleton = ZOO["lcl"].skeleton(width, Sizes())
+        return with_arrays(skeleton, {"w.theta": theta, "w.A": A})
+
+
+class WithinSetMNL(ConvexLogit):
+    """MNL on features, their z-scores and their positions within the set's range, exact.
+
+        g(x, s) = < b, x > + < b_z, (x - mean) / sd > + < b_p, (x - min) / (max - min) >
+
+    with mean, standard deviation, min and max over the items of s; both are 0 where all items of
+    s are equal in a feature. The model computes them itself, so removing an item changes the
+    others' (IIA fails). Coefficients of x are in the table's units; the others have none.
+    Combinations of others within every set are references with coefficient 0: the position of a
+    dummy always is. The outside option, where there is one, counts as an average item.
+
+    >>> import setwise as sw
+    >>> choices = sw.datasets.generate("mnl", sets=200, items=5, features=2).choices
+    >>> WithinSetMNL().fit(choices).feature_names_
+    ['x0', 'x1', 'z(x0)', 'z(x1)', 'position(x0)', 'position(x1)']
+    """
+
+    note = "z(x) and position(x) are within the set and have no unit."
 
     @property
-    def rho2(self) -> float:
-        """McFadden's 1 - logL / logL(equal chances)."""
-        return 1 - self.log_likelihood / self.null_log_likelihood
+    def feature_names_(self) -> list[str]:
+        """What each coefficient belongs to."""
+        names = self.schema_.item_names
+        return [*names, *(f"{kind}({name})" for kind in ("z", "position") for name in names)]
 
-    @property
-    def aic(self) -> float:
-        """2 k - 2 logL."""
-        return 2 * self.parameters - 2 * self.log_likelihood
+    def _columns(self, encoded: Encoded, schema: Schema) -> Any:
+        # In single precision first: what the model takes as equal is equal here.
+        single = replace(encoded, items=encoded.items.astype(np.float32).astype(np.float64))
+        relative = by_set(within_set, single)
+        scales = schema.item_scales
+        return np.hstack([encoded.items, relative]), _pad(scales, 3)
 
-    @property
-    def bic(self) -> float:
-        """k log(sets) - 2 logL."""
-        return self.parameters * float(np.log(self.sets)) - 2 * self.log_likelihood
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values: one entry a coefficient, and the measures of fit."""
-        rows = zip(self.names, self.coefficients, self.standard_errors, self.z, self.p, strict=True)
-        fields = ("name", "coefficient", "standard_error", "z", "p")
-        whole = ("sets", "parameters", "log_likelihood", "null_log_likelihood")
-        return {
-            "coefficients": [
-                {
-                    f: v if isinstance(v, str) else _finite(v)
-                    for f, v in zip(fields, row, strict=True)
-                }
-                for row in rows
-            ],
-            **{name: getattr(self, name) for name in (*whole, "rho2", "aic", "bic")},
-        }
-
-    def __str__(self) -> str:
-        width = max(len(name) for name in (*self.names, "feature"))
-        lines = [f"{'feature':<{width}}  {'estimate':>12} {'std. error':>12} {'z':>9} {'p':>9}"]
-        for i, name in enumerate(self.names):
-            if self.identified[i]:
-                numbers = f"{self.coefficients[i]:>12.6g} {self.standard_errors[i]:>12.6g} "
-                lines.append(f"{name:<{width}}  {numbers}{self.z[i]:>9.2f} {self.p[i]:>9.3g}")
-            else:
-                lines.append(f"{name:<{width}}  {0:>12} (reference: not identified by itself)")
-        lines.append(
-            f"log-likelihood {self.log_likelihood:.3f} (equal chances "
-            f"{self.null_log_likelihood:.3f}), rho² {self.rho2:.4f}, AIC {self.aic:.1f}, "
-            f"BIC {self.bic:.1f}, {self.sets:,} sets"
-        )
-        return "\n".join(lines)
+    def _model(self) -> Model:
+        d = len(self.schema_.item_names)
+        theta = np.zeros((3, self.schema_.width), np.float32)
+        theta[:, :d] = (self.coef_ * _pad(self.schema_.item_scales, 3)).reshape(3, d)
+        return with_arrays(WithinSet(self.schema_.width), {"theta": theta})
 
 
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+def _pad(scales: Float[np.ndarray, " d"], times: int) -> Float[np.ndarray, " p"]:
+    """The scales of d columns, followed by ones for columns that have no unit."""
+    return np.concatenate([scales, np.ones((times - 1) * len(scales))])

@@ -13,7 +13,7 @@ from setwise._trees import named_arrays, with_arrays
 from setwise.artifact import Artifact
 from setwise.choices import Choices, Schema, split
 from setwise.estimators.base import Estimator, trainable
-from setwise.models import ZOO, Recipe, Sizes
+from setwise.models import ZOO, Blueprint, Sizes
 from setwise.progress import epoch_bar
 from setwise.training import Training, fit
 
@@ -36,7 +36,7 @@ class TrainedEstimator(Estimator):
 
     @property
     @abstractmethod
-    def recipe(self) -> Recipe:
+    def blueprint(self) -> Blueprint:
         """The model's entry in the zoo."""
 
     @abstractmethod
@@ -59,7 +59,7 @@ class TrainedEstimator(Estimator):
             choices, validation = split(choices, (0.8, 0.2), self.seed, by)
         schema = Schema.fit(choices)
         train, valid = schema.encode(choices), schema.encode(trainable(validation))
-        model = self.recipe.initial(schema.width, self._sizes(), jnp.uint32(self.seed))
+        model = self.blueprint.initial(schema.width, self._sizes(), jnp.uint32(self.seed))
         with epoch_bar(type(self).__name__, self.training, progress) as on_epoch:
             result = fit(
                 model, train, valid, self.training, self.seed,
@@ -87,11 +87,59 @@ class TrainedEstimator(Estimator):
         training = Training(**artifact.params["training"])
         estimator = cls(**(artifact.params | {"training": training}))
         estimator.schema_ = artifact.schema
-        skeleton = estimator.recipe.skeleton(artifact.schema.width, estimator._sizes())
+        skeleton = estimator.blueprint.skeleton(artifact.schema.width, estimator._sizes())
         estimator.model_ = with_arrays(skeleton, artifact.arrays)
         for name in FITTED:
             setattr(estimator, f"{name}_", artifact.fitted[name])
         return estimator
+
+
+class ChoiceModel(TrainedEstimator):
+    """Any model of the zoo by its name, trained by gradients.
+
+    Args:
+        model: the name; :func:`setwise.zoo` lists them.
+        dimension: l, the number of score functions, where the model has them.
+        components: k, the size of the vectors that models with the inner comparison compare.
+        hidden: units in each layer of networks.
+        wiring: "joint" or "shared" set networks.
+        training: how to train.
+        seed: of the initial weights, the order of the sets and dropout.
+
+    >>> import setwise as sw
+    >>> train, valid, test = sw.split(sw.datasets.generate("mnl", sets=400).choices)
+    >>> model = ChoiceModel("lam", dimension=4, training=sw.Training(epochs=5)).fit(train, valid)
+    >>> model.predict(test).sum() == len(test)
+    np.True_
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        dimension: int = 24,
+        components: int = 16,
+        hidden: int = 16,
+        wiring: Literal["joint", "shared"] = "joint",
+        training: Training = Training(),  # noqa: B008 (frozen)
+        seed: int = 0,
+    ):
+        self.model = model
+        self.dimension = dimension
+        self.components = components
+        self.hidden = hidden
+        self.wiring = wiring
+        self.training = training
+        self.seed = seed
+
+    @property
+    def blueprint(self) -> Blueprint:
+        if self.model not in ZOO:
+            raise InputError(f"there is no model '{self.model}'; there are: {', '.join(ZOO)}")
+        return ZOO[self.model]
+
+    def _sizes(self) -> Sizes:
+        return Sizes(self.dimension, self.components, self.hidden, self.wiring)
 
 
 class SDW(TrainedEstimator):
@@ -127,7 +175,7 @@ class SDW(TrainedEstimator):
         self.seed = seed
 
     @property
-    def recipe(self) -> Recipe:
+    def blueprint(self) -> Blueprint:
         return ZOO["sdw"]
 
     def _sizes(self) -> Sizes:
@@ -138,7 +186,7 @@ class SDE(SDW):
     """Set-dependent evaluation: g(x, s) = < v, mu(F(x) - r(s)) >; arguments as for :class:`SDW`."""
 
     @property
-    def recipe(self) -> Recipe:
+    def blueprint(self) -> Blueprint:
         return ZOO["sde"]
 
 
@@ -182,7 +230,7 @@ class SDA(TrainedEstimator):
         self.seed = seed
 
     @property
-    def recipe(self) -> Recipe:
+    def blueprint(self) -> Blueprint:
         return ZOO["sda" if self.comparison == "inner" else "sda_difference"]
 
     def _sizes(self) -> Sizes:

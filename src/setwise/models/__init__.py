@@ -1,7 +1,9 @@
 """Choice models: pure functions of one set, composed from the parts of one equation."""
 
 from setwise.models.aggregation import Aggregation
+from setwise.models.blueprint import About, Blueprint, Sizes
 from setwise.models.model import Dropout, Model
-from setwise.models.zoo import ZOO, Recipe, Sizes
+from setwise.models.recipes import Recipe
+from setwise.models.zoo import ZOO
 
-__all__ = ["ZOO", "Aggregation", "Dropout", "Model", "Recipe", "Sizes"]
+__all__ = ["ZOO", "About", "Aggregation", "Blueprint", "Dropout", "Model", "Recipe", "Sizes"]

@@ -122,4 +122,5 @@ class Logarithm(Evaluation):
         return jax.nn.softplus(self.raw)
 
     def __call__(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
-        return jnp.log(z + self.epsilon)
+        # Items present are never below their minimum; what stands in absent places may be.
+        return jnp.log(jnp.maximum(z, 0) + self.epsilon)

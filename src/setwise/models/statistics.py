@@ -125,6 +125,11 @@ class MeanLinear(SetFunction):
     theta: Float[Array, " l"]
     A: Float[Array, "l l"]
 
+    def __init__(self, dimension: int):
+        # No context at first: a convex model needs no other start.
+        self.theta = jnp.zeros(dimension)
+        self.A = jnp.zeros((dimension, dimension))
+
     def __call__(
         self, f: ItemScores, present: Mask, dropout: Dropout | None = None
     ) -> Float[Array, " l"]:

@@ -1,140 +1,244 @@
-"""The named models: one line each, a composition of parts of the one equation.
+"""The zoo: the named models, one entry each.
 
-A new model is one entry here and one line of docs; the laws in ``tests/test_laws.py`` run over
-every entry.
+An aggregation is a recipe of parts; other networks have a blueprint of their own. A new model is
+one entry here and one line of docs; the laws in ``tests/test_laws.py`` run over every entry.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
 
-import equinox as eqx
-import jax
-from jaxtyping import UInt32
-
-from setwise._errors import InputError
-from setwise._types import Array, Key
 from setwise.models import comparisons
-from setwise.models.aggregation import Aggregation
-from setwise.models.comparisons import Comparison
-from setwise.models.evaluations import Evaluation, Identity, KinkedTanh
-from setwise.models.initial import glorot
-from setwise.models.item_functions import Linear
-from setwise.models.set_functions import (
-    Constant,
-    JointNetwork,
-    PooledNetwork,
-    SetFunction,
-    SharedNetwork,
-    Vector,
+from setwise.models.attention import SetTransformerBlueprint
+from setwise.models.blueprint import About, Blueprint
+from setwise.models.deep_sets import DeepSetsBlueprint, FirstAggregateBlueprint
+from setwise.models.dependence import ContextDependentBlueprint
+from setwise.models.evaluations import (
+    Identity,
+    KinkedLinear,
+    KinkedTanh,
+    Logarithm,
+    Power,
+    Tanh,
 )
+from setwise.models.mixture import MixtureBlueprint
+from setwise.models.nested import SoftNestedBlueprint
+from setwise.models.perceptron import PerceptronBlueprint
+from setwise.models.recipes import (
+    Recipe,
+    extremes,
+    mean_linear,
+    midpoint,
+    minimum,
+    one,
+    power_spread,
+    selves,
+    set_network,
+    softmax_average,
+    spread,
+    vector,
+    zero,
+)
+from setwise.models.within_set import WithinSetBlueprint
 
+PAPER = "Rosenfeld, Oshiba and Singer 2020"
 
-@dataclass(frozen=True)
-class Sizes:
-    """How large a model is: l score functions of k components, networks of ``hidden`` units."""
-
-    dimension: int = 24
-    components: int = 16
-    hidden: int = 16
-    wiring: Literal["joint", "shared"] = "joint"
-
-    def __post_init__(self) -> None:
-        for name in ("dimension", "components", "hidden"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}={getattr(self, name)} must be at least 1")
-
-
-SetPart = Callable[[tuple[int, ...], Sizes, int, Key], SetFunction]
-"""Builds w or r from its value's shape, the sizes, k (components of each score) and a key."""
-
-
-def one(shape: tuple[int, ...], sizes: Sizes, k: int, key: Key) -> SetFunction:
-    """The constant 1."""
-    return Constant(1.0, shape)
-
-
-def zero(shape: tuple[int, ...], sizes: Sizes, k: int, key: Key) -> SetFunction:
-    """The constant 0."""
-    return Constant(0.0, shape)
-
-
-def vector(shape: tuple[int, ...], sizes: Sizes, k: int, key: Key) -> SetFunction:
-    """A learned vector, the same for every set."""
-    return Vector(glorot(key, shape, shape[0], 1))
-
-
-def set_network(shape: tuple[int, ...], sizes: Sizes, k: int, key: Key) -> SetFunction:
-    """A learned permutation-invariant network in the wiring asked for."""
-    l = shape[0]  # noqa: E741
-    outputs = 1
-    for size in shape:
-        outputs *= size
-    if sizes.wiring == "joint":
-        return JointNetwork(PooledNetwork(l * k, sizes.hidden, outputs, key), shape)
-    return SharedNetwork(PooledNetwork(k, sizes.hidden, outputs // l, key), shape)
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """A named composition of w, r, mu and the comparison; F is linear."""
-
-    w: SetPart
-    r: SetPart
-    mu: Callable[[], Evaluation]
-    compare: Comparison
-    formula: str
-    satisfies_iia: bool
-    dimension: int | None = None  # fixes l where the model has no choice
-
-    def build(self, features: int, sizes: Sizes, key: Key) -> Aggregation:
-        """The model with initial weights for items of this many features.
-
-        >>> model = ZOO["sda"].build(8, Sizes(), jax.random.key(0))
-        >>> model.scores(jax.numpy.ones((5, 8)), jax.numpy.ones(5, bool)).shape
-        (5,)
-        """
-        l = self.dimension or sizes.dimension  # noqa: E741
-        vectors = self.compare is comparisons.inner
-        k = sizes.components if vectors else 1
-        for_F, for_w, for_r = jax.random.split(key, 3)
-        return Aggregation(
-            F=Linear(features, l, k, for_F),
-            w=self.w((l,), sizes, k, for_w),
-            r=self.r((l, k) if vectors else (l,), sizes, k, for_r),
-            mu=self.mu(),
-            compare=self.compare,
-        )
-
-    @eqx.filter_jit
-    def initial(self, features: int, sizes: Sizes, seed: UInt32[Array, ""]) -> Aggregation:
-        """:meth:`build` from a seed, as one compiled program instead of dozens of small ones."""
-        return self.build(features, sizes, jax.random.key(seed))
-
-    def skeleton(self, features: int, sizes: Sizes) -> Aggregation:
-        """The model with shapes in place of weights, for those who have the weights already."""
-        return eqx.filter_eval_shape(lambda: self.build(features, sizes, jax.random.key(0)))
-
-
-ZOO: Mapping[str, Recipe] = {
+IIA: Mapping[str, Blueprint] = {
     "mnl": Recipe(
-        w=one, r=zero, mu=Identity, compare=comparisons.difference, dimension=1,
-        formula="f(x)", satisfies_iia=True,
-    ),
-    "sdw": Recipe(
-        w=set_network, r=zero, mu=Identity, compare=comparisons.difference,
-        formula="<w(s), F(x)>", satisfies_iia=False,
-    ),
-    "sde": Recipe(
-        w=vector, r=set_network, mu=KinkedTanh, compare=comparisons.difference,
-        formula="<v, mu(F(x) - r(s))>", satisfies_iia=False,
-    ),
-    "sda": Recipe(
-        w=set_network, r=set_network, mu=KinkedTanh, compare=comparisons.inner,
-        formula="<w(s), mu(<F(x), r(s)>)>", satisfies_iia=False,
-    ),
-    "sda_difference": Recipe(
-        w=set_network, r=set_network, mu=KinkedTanh, compare=comparisons.difference,
-        formula="<w(s), mu(F(x) - r(s))>", satisfies_iia=False,
+        About(
+            "IIA", "f(x)", "McFadden 1973", True,
+            "The baseline to fit first: exact, with standard errors, and readable.",
+        ),
+        w=one, r=zero, mu=Identity, dimension=1,
     ),
 }  # fmt: skip
+
+SET_DEPENDENT: Mapping[str, Blueprint] = {
+    "sdw": Recipe(
+        About(
+            "set-dependent", "<w(s), F(x)>", PAPER, False,
+            "The smallest set-dependent network: context shifts the weights of attributes.",
+        ),
+        w=set_network, r=zero, mu=Identity,
+    ),
+    "sde": Recipe(
+        About(
+            "set-dependent", "<v, mu(F(x) - r(s))>", PAPER, False,
+            "When items are judged against a reference that the set provides.",
+        ),
+        w=vector, r=set_network, mu=KinkedTanh,
+    ),
+    "sda": Recipe(
+        About(
+            "set-dependent", "<w(s), mu(<F(x), r(s)>)>", PAPER, False,
+            "The paper's full model: take it where context matters and sets come in thousands.",
+        ),
+        w=set_network, r=set_network, mu=KinkedTanh, compare=comparisons.inner,
+    ),
+    "sda_difference": Recipe(
+        About(
+            "set-dependent", "<w(s), mu(F(x) - r(s))>", f"{PAPER}, Eq. 5", False,
+            "The full model with a tenth of the parameters: often as accurate as sda.",
+        ),
+        w=set_network, r=set_network, mu=KinkedTanh,
+    ),
+}  # fmt: skip
+
+ABLATIONS: Mapping[str, Blueprint] = {
+    "sda_tanh": Recipe(
+        About(
+            "set-dependent", "<w(s), tanh(<F(x), r(s)>)>", f"{PAPER}, Table 4", False,
+            "Ablation: SDA without loss aversion.",
+        ),
+        w=set_network, r=set_network, mu=Tanh, compare=comparisons.inner,
+    ),
+    "sda_linear": Recipe(
+        About(
+            "set-dependent", "<w(s), <F(x), r(s)>>", f"{PAPER}, Table 4", False,
+            "Ablation: SDA without mu.",
+        ),
+        w=set_network, r=set_network, mu=Identity, compare=comparisons.inner,
+    ),
+    "sda_vector": Recipe(
+        About(
+            "set-dependent", "<v, mu(<F(x), r(s)>)>", f"{PAPER}, Table 4 (SDR in the ICML version)",
+            False, "Ablation: SDA whose weights do not depend on the set.",
+        ),
+        w=vector, r=set_network, mu=KinkedTanh, compare=comparisons.inner,
+    ),
+    "mnl_set": Recipe(
+        About(
+            "set-dependent", "w(s) f(x)", f"{PAPER}, Table 4", False,
+            "Ablation: MNL whose single score is scaled by the set.",
+        ),
+        w=set_network, r=zero, mu=Identity, dimension=1,
+    ),
+}  # fmt: skip
+
+CLASSICAL: Mapping[str, Blueprint] = {
+    "tversky": Recipe(
+        About(
+            "non-IIA", "sum_i (max f_i - min f_i)^rho f_i(x)", "Tversky 1969", False,
+            "When attributes on which the items differ most decide.",
+        ),
+        w=power_spread, r=zero, mu=Identity,
+    ),
+    "mcfadden": SoftNestedBlueprint(
+        About(
+            "non-IIA", "log sum_i softmax_i(W_i + lambda_i I_i) exp(f_i(x) - I_i)",
+            "McFadden 1978", False,
+            "Nested logit with soft nests that are learned; with known nests take nested.",
+        ),
+    ),
+    "krs": Recipe(
+        About(
+            "non-IIA", "sum_i softmax_i(tau a_i(s)) f_i(x)",
+            "Kalai, Rubinstein and Spiegler 2002", False,
+            "When a person has several rationales and the set picks one.",
+        ),
+        w=selves, r=zero, mu=Identity,
+    ),
+    "orhun": Recipe(
+        About(
+            "non-IIA", "sum_i omega_i kink(f_i(x) - sum_z pi_z f_i(z))", "Orhun 2009", False,
+            "Loss aversion against an average of the set.",
+        ),
+        w=vector, r=softmax_average, mu=KinkedLinear,
+    ),
+    "kaneko_nakamura": Recipe(
+        About(
+            "non-IIA", "sum_i log(f_i(x) - min f_i + epsilon)", "Kaneko and Nakamura 1979", False,
+            "Nash's product of gains over the worst of the set.",
+        ),
+        w=one, r=minimum, mu=Logarithm,
+    ),
+    "lam": Recipe(
+        About(
+            "non-IIA", "sum_i kink(f_i(x) - (max f_i + min f_i) / 2)",
+            "Kivetz, Netzer and Srinivasan 2004", False,
+            "Loss aversion against the middle of the range: the compromise effect.",
+        ),
+        w=one, r=midpoint, mu=KinkedLinear,
+    ),
+    "ccm": Recipe(
+        About(
+            "non-IIA", "sum_i (f_i(x) - min f_i)^rho", "Kivetz, Netzer and Srinivasan 2004", False,
+            "Gains over the worst of the set count less and less: the compromise effect.",
+        ),
+        w=one, r=minimum, mu=Power,
+    ),
+    "nccm": Recipe(
+        About(
+            "non-IIA", "sum_i (max - min) ((f_i(x) - min) / (max - min))^rho",
+            "Kivetz, Netzer and Srinivasan 2004", False,
+            "The contextual concavity model with gains as a share of the range.",
+        ),
+        w=spread, r=extremes, mu=Power, compare=comparisons.range_position,
+    ),
+}  # fmt: skip
+
+CONTEXT: Mapping[str, Blueprint] = {
+    "mixed_mnl": MixtureBlueprint(
+        About(
+            "non-IIA", "log sum_k pi_k softmax_s(<theta_k, x>)", "McFadden and Train 2000", False,
+            "When people differ in taste and who they are is not known.",
+        ),
+    ),
+    "mnl_within_set": WithinSetBlueprint(
+        About(
+            "non-IIA", "<b, x> + <b_z, z_s(x)> + <b_p, position_s(x)>", "setwise", False,
+            "MNL plus where an item stands in its set: exact, and strong on little data.",
+        ),
+    ),
+    "lcl": Recipe(
+        About(
+            "non-IIA", "<theta + A mean(x), x>", "Tomlinson and Benson 2021", False,
+            "The first context model to try: convex, exact, with standard errors for each effect.",
+        ),
+        w=mean_linear, r=zero, mu=Identity, dimension="features",
+    ),
+}  # fmt: skip
+
+NETWORKS: Mapping[str, Blueprint] = {
+    "mlp": PerceptronBlueprint(
+        About(
+            "IIA", "MLP(x)", "Rumelhart, Hinton and Williams 1986", True,
+            "Taste that is not linear, without context: what a context model has to beat.",
+        ),
+    ),
+    "ranknet": PerceptronBlueprint(
+        About(
+            "IIA", "MLP(x)", "Burges et al. 2005", True,
+            "The paper's ranker: train it with the pairwise objective, hidden=512 for its sizes.",
+        ),
+        multiples=(2, 1),
+    ),
+    "deep_sets": DeepSetsBlueprint(
+        About(
+            "non-IIA", "<v, h(x)>, h <- relu((h - mean h) W)", "Zaheer et al. 2017", False,
+            "A general network that compares items with the set's mean; hidden=256 is the paper's.",
+        ),
+    ),
+    "fate": FirstAggregateBlueprint(
+        About(
+            "non-IIA", "MLP([x, mean phi(z)])", "Pfannschmidt, Gupta and Hüllermeier 2018", False,
+            "When the set as a whole sets the scene in which each item is judged.",
+        ),
+    ),
+    "set_transformer": SetTransformerBlueprint(
+        About(
+            "non-IIA", "<v, h_x>, h <- attention(h)", "Lee et al. 2019", False,
+            "When single items matter to one another, as decoys do; costs the square of the items.",
+        ),
+    ),
+    "cdm": ContextDependentBlueprint(
+        About(
+            "non-IIA", "<theta, x> + mean over z != x of <A x, B z>",
+            "Seshadri, Peysakhovich and Ugander 2019", False,
+            "Pulls between pairs of items, in few parameters: like lcl, for many features.",
+        ),
+    ),
+}  # fmt: skip
+
+ZOO: Mapping[str, Blueprint] = {
+    **IIA, **SET_DEPENDENT, **ABLATIONS, **CLASSICAL, **CONTEXT, **NETWORKS,
+}  # fmt: skip
+"""Every model that is built from features and sizes, by name."""

@@ -1,0 +1,56 @@
+"""The values that options can take."""
+
+from enum import StrEnum
+
+
+class OnNone(StrEnum):
+    """What to do with sets without a choice."""
+
+    error = "error"
+    drop = "drop"
+    outside = "outside"
+
+
+class OnMultiple(StrEnum):
+    """What to do with sets of several choices."""
+
+    error = "error"
+    drop = "drop"
+
+
+class OnDuplicate(StrEnum):
+    """What to do with repeated rows."""
+
+    error = "error"
+    drop = "drop"
+    keep = "keep"
+
+
+class SplitBy(StrEnum):
+    """What stays together in a split."""
+
+    set = "set"
+    group = "group"
+    time = "time"
+
+
+class Preset(StrEnum):
+    """Arguments of the models."""
+
+    default = "default"
+    paper = "paper"
+
+
+class StopOn(StrEnum):
+    """The validation measure that early stopping watches."""
+
+    nll = "nll"
+    accuracy = "accuracy"
+
+
+class Objective(StrEnum):
+    """What training minimises."""
+
+    cross_entropy = "cross_entropy"
+    pairwise = "pairwise"
+    listwise = "listwise"

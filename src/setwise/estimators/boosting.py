@@ -1,0 +1,202 @@
+"""The outside rival: gradient-boosted trees that rank, by LightGBM (the extra ``rivals``)."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+from jaxtyping import Float
+
+from setwise._errors import InputError
+from setwise.artifact import Artifact
+from setwise.choices import Choices, Encoded, Schema
+from setwise.estimators.base import Estimator, trainable
+from setwise.estimators.basic import chosen_of, held_out, shares, temperature
+from setwise.metrics import Ranks
+
+Objective = Literal["rank_xendcg", "lambdarank"]
+LARGEST_SET = 10_000  # LightGBM's own limit for one query
+FITTED = ("temperature", "best_round", "history", "trees")
+
+
+class LambdaMART(Estimator):
+    """Trees that rank (Burges 2010): P(x | s) = softmax(g(x, c) / T), g a sum of regression trees.
+
+    Trees see the standardised item columns and, beside them, the set's context c; not the other
+    items, so that IIA holds within a set. Sets' weights count in training, in early stopping and
+    for T, which is fitted as in :class:`~setwise.estimators.basic.LinearScorer`.
+
+    Args:
+        objective: "rank_xendcg" (a listwise cross-entropy) or "lambdarank" (pairs weighted by
+            what they change in NDCG).
+        rounds: the most trees.
+        learning_rate: how much of each tree counts.
+        leaves: of each tree, at most.
+        min_rows: in each leaf, at least.
+        patience: stop after this many trees without a better top-1 accuracy (ties by
+            expectation) on the validation part, and keep the trees up to the best.
+        threads: that LightGBM uses; 0 leaves it to LightGBM (one a core).
+        seed: of the objective, and of the held-out fifth where no validation part is given.
+
+    Fitted attributes: ``model_`` (LightGBM's booster), ``trees_`` (its text), ``best_round_``
+    (how many trees are kept), ``history_`` (validation top-1 after each tree), ``temperature_``.
+
+    >>> LambdaMART("lambdarank", rounds=100)
+    LambdaMART(objective='lambdarank', rounds=100)
+    """
+
+    model_: Any
+
+    def __init__(
+        self,
+        objective: Objective = "rank_xendcg",
+        *,
+        rounds: int = 1000,
+        learning_rate: float = 0.05,
+        leaves: int = 31,
+        min_rows: int = 20,
+        patience: int = 50,
+        threads: int = 0,
+        seed: int = 0,
+    ):
+        self.objective = objective
+        self.rounds = rounds
+        self.learning_rate = learning_rate
+        self.leaves = leaves
+        self.min_rows = min_rows
+        self.patience = patience
+        self.threads = threads
+        self.seed = seed
+
+    def fit(
+        self,
+        choices: Choices,
+        validation: Choices | None = None,
+        *,
+        checkpoint: str | Path | None = None,
+        progress: bool | None = None,
+    ) -> "LambdaMART":
+        """Grow trees; checkpoint and progress are for models that train in epochs."""
+        self._check_arguments()
+        lightgbm, choices = _lightgbm(), trainable(choices)
+        if validation is None:
+            choices, validation = held_out(choices, self.seed)
+        schema = Schema.fit(choices)
+        train, valid = schema.encode(choices), schema.encode(trainable(validation))
+        _check_sizes(train)
+        data = _dataset(lightgbm, train)
+        history: dict[str, dict[str, list[float]]] = {}
+        booster = lightgbm.train(
+            self._settings(),
+            data,
+            self.rounds,
+            valid_sets=[_dataset(lightgbm, valid, data)],
+            valid_names=["validation"],
+            feval=_top1(valid),
+            callbacks=[
+                lightgbm.early_stopping(self.patience, verbose=False),
+                lightgbm.record_evaluation(history),
+            ],
+        )
+        self.best_round_, self.history_ = booster.best_iteration, history["validation"]["top1"]
+        self.trees_ = booster.model_to_string(num_iteration=self.best_round_)
+        self.model_ = lightgbm.Booster(model_str=self.trees_)  # what a model file gives back
+        self.temperature_ = temperature(self._scores(valid), valid)
+        self.schema_ = schema
+        return self
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "objective": self.objective,
+            "learning_rate": self.learning_rate,
+            "num_leaves": self.leaves,
+            "min_data_in_leaf": self.min_rows,
+            "num_threads": self.threads,
+            "seed": self.seed,
+            "deterministic": True,
+            "force_row_wise": True,  # else a timing decides, and with it the rounding
+            "metric": "None",  # LightGBM's break ties by array order
+            "verbosity": -1,
+        }
+
+    def _check_arguments(self) -> None:
+        if self.objective not in get_args(Objective):
+            raise InputError(
+                f"objective={self.objective!r} is not one of {', '.join(get_args(Objective))}"
+            )
+        least = {"rounds": 1, "leaves": 2, "min_rows": 1, "patience": 1, "threads": 0, "seed": 0}
+        for name, low in least.items():
+            if getattr(self, name) < low:
+                raise InputError(f"{name}={getattr(self, name)} must be at least {low}")
+        if not 0 < self.learning_rate < np.inf:
+            raise InputError(f"learning_rate={self.learning_rate} must be positive")
+
+    def _scores(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
+        return self.model_.predict(_columns(encoded), num_threads=self.threads)
+
+    def _log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
+        scores = self._scores(encoded) / self.temperature_
+        starts, sizes = encoded.offsets[:-1], encoded.sizes
+        scores = scores - np.repeat(np.maximum.reduceat(scores, starts), sizes)
+        return scores - np.repeat(np.log(np.add.reduceat(np.exp(scores), starts)), sizes)
+
+    def _to_artifact(self) -> Artifact:
+        fitted = {name: getattr(self, f"{name}_") for name in FITTED if name != "trees"}
+        arrays = {"trees": np.frombuffer(self.trees_.encode(), np.uint8)}
+        return Artifact("LambdaMART", self.get_params(deep=False), self.schema_, fitted, arrays)
+
+    @classmethod
+    def from_artifact(cls, artifact: Artifact) -> "LambdaMART":
+        estimator = cls(**artifact.params)
+        estimator.schema_ = artifact.schema
+        trees = artifact.arrays["trees"].tobytes().decode()
+        for name, value in (artifact.fitted | {"trees": trees}).items():
+            if name in FITTED:
+                setattr(estimator, f"{name}_", value)
+        estimator.model_ = _lightgbm().Booster(model_str=trees)
+        return estimator
+
+
+def _lightgbm() -> Any:
+    try:
+        import lightgbm
+    except ImportError:
+        raise InputError("LambdaMART needs LightGBM: pip install 'setwise[rivals]'") from None
+    return lightgbm
+
+
+def _dataset(lightgbm: Any, encoded: Encoded, reference: Any = None) -> Any:
+    """Rows with label 1 for the chosen item and 0 for the others; a set is a query."""
+    label = np.zeros(len(encoded.items))
+    label[encoded.offsets[:-1] + chosen_of(encoded)] = 1
+    weight = np.repeat(shares(encoded) * len(encoded), encoded.sizes)
+    return lightgbm.Dataset(
+        _columns(encoded),
+        label,
+        reference=reference,
+        group=encoded.sizes,
+        weight=None if encoded.weight is None else weight,
+    )
+
+
+def _columns(encoded: Encoded) -> Float[np.ndarray, "rows columns"]:
+    return np.hstack([encoded.items, np.repeat(encoded.context, encoded.sizes, 0)])
+
+
+def _top1(encoded: Encoded) -> Callable[[np.ndarray, Any], tuple[str, float, bool]]:
+    """Top-1 accuracy on these choices, as LightGBM asks for measures."""
+    chosen, weight = chosen_of(encoded), shares(encoded)
+
+    def measure(scores: np.ndarray, data: Any) -> tuple[str, float, bool]:
+        return "top1", float(Ranks.of(scores, encoded.offsets, chosen).top(1) @ weight), True
+
+    return measure
+
+
+def _check_sizes(encoded: Encoded) -> None:
+    if encoded.sizes.max() > LARGEST_SET:
+        raise InputError(
+            f"LightGBM takes sets of at most {LARGEST_SET:,} items, and one has "
+            f"{encoded.sizes.max():,}; leave such sets out with "
+            f"choices.limit(max_items={LARGEST_SET})"
+        )

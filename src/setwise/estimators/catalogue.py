@@ -1,0 +1,191 @@
+"""The zoo as users see it: every model by name, what it is, and the estimator that fits it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Literal
+
+from setwise._errors import InputError
+from setwise.estimators.base import Estimator
+from setwise.estimators.basic import RandomChoice, SingleFeature
+from setwise.estimators.boosting import LambdaMART
+from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL
+from setwise.estimators.mixed import MixedMNL
+from setwise.estimators.nested import NestedLogit
+from setwise.estimators.networks import SDA, SDE, SDW, ChoiceModel, TrainedEstimator
+from setwise.estimators.rankers import AdaRank, SVMRank
+from setwise.models import ZOO, About, Sizes
+from setwise.training import Training
+
+Make = Callable[[], Estimator]
+
+PAPER_TRAINING = Training(stop_on="accuracy", patience=25)
+PAIRWISE = Training(objective="pairwise", stop_on="accuracy")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One model of the zoo.
+
+    ``make`` gives its estimator with default arguments, ``paper`` with the paper's sizes and
+    stopping rule where they differ.
+    """
+
+    name: str
+    about: About
+    make: Make
+    paper: Make | None = None
+
+    def parameters(self, features: int = 8) -> int | None:
+        """How many numbers it learns from so many features; None where data decide."""
+        if self.name in _COUNTS:
+            return _COUNTS[self.name](features)
+        estimator = self.make()
+        sizes = estimator._sizes() if isinstance(estimator, TrainedEstimator) else Sizes()
+        return ZOO[self.name].parameters(features, sizes)
+
+
+# What fits a model of the zoo, where it is not gradient training with default arguments.
+_MAKERS: Mapping[str, Make] = {
+    "mnl": MNL,
+    "sdw": SDW,
+    "sde": SDE,
+    "sda": SDA,
+    "sda_difference": partial(SDA, comparison="difference"),
+    "lcl": LinearContextLogit,
+    "mnl_within_set": WithinSetMNL,
+    "mixed_mnl": MixedMNL,
+    "ranknet": partial(ChoiceModel, "ranknet", hidden=32, training=PAIRWISE),
+    "mlp": partial(ChoiceModel, "mlp", hidden=64),
+    "deep_sets": partial(ChoiceModel, "deep_sets", hidden=64),
+    "fate": partial(ChoiceModel, "fate", hidden=64),
+    "set_transformer": partial(ChoiceModel, "set_transformer", hidden=32),
+}
+
+_PAPER: Mapping[str, Make] = {
+    "sdw": partial(SDW, training=PAPER_TRAINING),
+    "sde": partial(SDE, training=PAPER_TRAINING),
+    "sda": partial(SDA, training=PAPER_TRAINING),
+    "sda_difference": partial(SDA, comparison="difference", training=PAPER_TRAINING),
+    "ranknet": partial(ChoiceModel, "ranknet", hidden=512, training=PAIRWISE),
+    "deep_sets": partial(ChoiceModel, "deep_sets", hidden=256, training=PAPER_TRAINING),
+}
+
+_COUNTS: Mapping[str, Callable[[int], int | None]] = {
+    "svmrank": lambda d: d,
+    "adarank": lambda d: d,
+    "single_feature": lambda d: 1,
+    "random": lambda d: 0,
+    "nested": lambda d: None,
+    "mixed_mnl": lambda d: None,
+    "lambdamart": lambda d: None,
+}
+
+_BESIDE = (
+    Entry(
+        "nested",
+        About(
+            "non-IIA", "V(x) / lambda_k + (lambda_k - 1) I_k", "McFadden 1978", False,
+            "When a column names groups of similar items, such as modes or brands.",
+        ),
+        partial(NestedLogit, "nest"),
+    ),
+    Entry(
+        "svmrank",
+        About(
+            "IIA", "<theta, x>, pairwise hinge", "Joachims 2002", True,
+            "A linear ranker for top-1 accuracy; its probabilities are an afterthought.",
+        ),
+        SVMRank,
+    ),
+    Entry(
+        "adarank",
+        About(
+            "non-IIA", "sum_t alpha_t x_t, boosted on the reciprocal rank", "Xu and Li 2007", True,
+            "Boosted single features; the paper lists it as non-IIA, but its score obeys IIA.",
+        ),
+        AdaRank,
+    ),
+    Entry(
+        "single_feature",
+        About(
+            "basic", "x_i or -x_i", "price or quality in the paper", True,
+            "The floor that a model must beat: the cheapest, or the best rated.",
+        ),
+        SingleFeature,
+    ),
+    Entry(
+        "random",
+        About("basic", "0", "the paper's Random row", True, "What chance gives, exactly."),
+        RandomChoice,
+    ),
+    Entry(
+        "lambdamart",
+        About(
+            "IIA", "a sum of regression trees of x", "Burges 2010; LightGBM", True,
+            "The outside rival: boosted trees (needs the extra 'rivals').",
+        ),
+        LambdaMART,
+    ),
+)  # fmt: skip
+
+ENTRIES: Mapping[str, Entry] = {
+    name: Entry(
+        name, blueprint.about, _MAKERS.get(name, partial(ChoiceModel, name)), _PAPER.get(name)
+    )
+    for name, blueprint in ZOO.items()
+} | {entry.name: entry for entry in _BESIDE}
+
+
+def zoo() -> tuple[Entry, ...]:
+    """Every model that setwise knows.
+
+    >>> [entry.name for entry in zoo() if entry.about.family == "basic"]
+    ['single_feature', 'random']
+    """
+    return tuple(ENTRIES.values())
+
+
+def everyone() -> list[str]:
+    """The names of all models that any table of choices can train: all but nested.
+
+    The nested logit needs a column of nests.
+    """
+    return [name for name in ENTRIES if name != "nested"]
+
+
+def named(name: str, preset: Literal["default", "paper"] = "default") -> Estimator:
+    """The estimator of this name, with default arguments or with the paper's.
+
+    >>> named("sda")
+    SDA()
+    >>> named("deep_sets", preset="paper").hidden
+    256
+    """
+    if name not in ENTRIES:
+        raise InputError(f"there is no model '{name}'; there are: {', '.join(ENTRIES)}")
+    entry = ENTRIES[name]
+    return entry.paper() if preset == "paper" and entry.paper is not None else entry.make()
+
+
+def configured(
+    name: str, seed: int, dimension: int | None, training: Mapping[str, Any]
+) -> Estimator:
+    """The estimator of this name with some arguments changed; None leaves a default.
+
+    >>> configured("sda", seed=1, dimension=8, training={"epochs": 5}).training.epochs
+    5
+    """
+    estimator = named(name)
+    known = estimator.get_params(deep=False)
+    changed = {key: value for key, value in training.items() if value is not None}
+    arguments: dict[str, Any] = {"seed": seed} if "seed" in known else {}
+    if dimension is not None:
+        arguments["dimension"] = dimension
+    refused = list(changed) if "training" not in known else []
+    refused += ["dimension"] if dimension is not None and "dimension" not in known else []
+    if refused:
+        raise InputError(f"the model '{name}' has no {', '.join(refused)}; leave it out")
+    if changed:
+        arguments["training"] = replace(known["training"], **changed)
+    return estimator.set_params(**arguments)

@@ -1,0 +1,234 @@
+"""The mixed logit with a few classes of people, by maximum likelihood."""
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from jax import random
+from jaxtyping import Bool, Float
+from scipy.special import softmax
+from sklearn.exceptions import ConvergenceWarning
+
+from setwise._errors import InputError
+from setwise._trees import with_arrays
+from setwise.choices import Choices, Encoded, Schema, split
+from setwise.estimators.base import trainable
+from setwise.estimators.estimated import Estimated
+from setwise.estimators.summary import Summary
+from setwise.models.mixture import Mixture
+from setwise.training import maximise, row_log_probabilities
+from setwise.training.likelihood import Maximum, maximise_likelihood
+
+MOST_CLASSES = 4
+EM_STEPS = 15
+EM_SETS = 2_000  # a start is found on so many sets, then polished on all
+LEAST = 1e-8  # of a set's membership in a class, so that no weight is zero
+
+REST = "one less the other shares"
+
+
+class MixedMNL(Estimated):
+    """Discrete mixed logit (latent classes): P(x | s) = sum_k pi_k softmax over s of < b_k, x >.
+
+    EM from several random starts, on a sample, finds the region; a trust region on the exact
+    likelihood of all sets finds the maximum in it. The likelihood has others: more ``starts`` make
+    the best more likely. Classes are in the order of their shares. Context features cancel within
+    each class and are not used; columns that the MNL cannot identify are references in each class.
+
+    Args:
+        classes: how many, or None for the one of 1 to 4 with the best likelihood on validation
+            sets (without such, on a fifth of the training sets; then all are used to fit).
+        starts: random starts of EM.
+        seed: of the starts and of a held-out fifth.
+
+    Fitted attributes: ``classes_``, ``shares_``, ``coef_`` (classes × features, in the table's
+    units), ``feature_names_``, and those of :class:`Estimated`, class after class, then shares.
+
+    >>> import setwise as sw
+    >>> made = sw.datasets.generate("mixed", sets=500, features=2)
+    >>> model = MixedMNL(classes=2).fit(made.choices)
+    >>> model.coef_.shape, bool(model.shares_[0] > model.shares_[1])
+    ((2, 2), True)
+    """
+
+    ARRAYS = ("coef", "shares", "covariance", "identified")
+
+    coef_: Float[np.ndarray, "k d"]
+    shares_: Float[np.ndarray, " k"]
+
+    def __init__(self, classes: int | None = None, *, starts: int = 5, seed: int = 0):
+        self.classes = classes
+        self.starts = starts
+        self.seed = seed
+
+    def fit(
+        self,
+        choices: Choices,
+        validation: Choices | None = None,
+        *,
+        checkpoint: str | Path | None = None,
+        progress: bool | None = None,
+    ) -> "MixedMNL":
+        """Solve; validation sets choose the number of classes, where it is not given."""
+        for name in ("classes", "starts"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"{name}={value} must be at least 1")
+        if self.seed < 0:
+            raise InputError(f"seed={self.seed} must be at least 0")
+        choices = trainable(choices)
+        if self.classes is not None:
+            self._solve(choices, self.classes)
+        elif validation is None:
+            by: Literal["set", "group"] = "set" if choices.group is None else "group"
+            part, held = split(choices, (0.8, 0.2), self.seed, by)
+            self._solve(choices, self._best(part, held))
+        else:
+            self._solve(choices, self._best(choices, trainable(validation)))
+        if not self.converged_ or self._separated():
+            warnings.warn(
+                f"the likelihood of {self.classes_} classes has no clear maximum (a class that "
+                "chooses without error has coefficients without bound), and its standard errors "
+                "mean little; use fewer classes or features, or more sets",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    @property
+    def classes_(self) -> int:
+        """The number of classes."""
+        return len(self.shares_)
+
+    @property
+    def feature_names_(self) -> list[str]:
+        """What each column of ``coef_`` belongs to."""
+        return self.schema_.item_names
+
+    @property
+    def parameter_names_(self) -> list[str]:
+        numbers = range(1, self.classes_ + 1)
+        names = [f"{name} (class {k})" for k in numbers for name in self.feature_names_]
+        return names + [f"share of class {k}" for k in numbers]
+
+    def summary(self) -> Summary:
+        self._check_fitted()
+        names = tuple(self.parameter_names_)
+        return Summary(
+            names, np.concatenate([self.coef_.ravel(), self.shares_]), self.standard_errors_,
+            self.identified_, self.log_likelihood_, self.null_log_likelihood_, self.sets_,
+            fixed={names[-1]: REST},
+        )  # fmt: skip
+
+    def _separated(self) -> bool:
+        """Whether coefficients were still growing: huge in standardised units, yet uncertain."""
+        scale = np.tile(self.schema_.item_scales, self.classes_)
+        size = np.abs(self.coef_.ravel() * scale)
+        errors = self.standard_errors_[: len(size)] * scale
+        return bool(((size > 10) & ~((errors > 0) & (errors < size))).any())
+
+    def _best(self, choices: Choices, validation: Choices) -> int:
+        """The number of classes with the best likelihood on validation sets."""
+        losses = []
+        for classes in range(1, MOST_CLASSES + 1):
+            self._solve(choices, classes)
+            valid = self.schema_.encode(validation)
+            assert valid.chosen is not None
+            logs = row_log_probabilities(self.model_, valid)[valid.offsets[:-1] + valid.chosen]
+            weight = np.ones(len(valid)) if valid.weight is None else valid.weight
+            losses.append(-float(weight @ logs.astype(np.float64)))
+        return int(np.argmin(losses)) + 1
+
+    def _solve(self, choices: Choices, classes: int) -> None:
+        schema = Schema.fit(choices)
+        data = _without_context(schema.encode(choices, np.float64))
+        sample = _without_context(schema.encode(choices.sample(EM_SETS, self.seed), np.float64))
+        mnl = maximise(data)
+        rng = np.random.default_rng(self.seed)
+        theta, shares = _start(sample, mnl.coefficients, classes, self.starts, rng)
+        theta[:, ~mnl.identified] = 0
+        start = np.concatenate([theta.T.ravel(), np.log(shares)])
+        # Shares add up to one: the first class's logit stays where it is.
+        free = np.append(np.repeat(mnl.identified, classes), np.arange(classes) > 0)
+        model = Mixture(data.items.shape[1], classes, random.key(0))
+        found = maximise_likelihood(model, start, data, free)
+        self.schema_ = schema
+        self._read(found, classes, mnl.identified)
+        self.log_likelihood_, self.null_log_likelihood_ = (
+            found.log_likelihood,
+            mnl.null_log_likelihood,
+        )
+        self.sets_, self.iterations_, self.converged_ = len(data), found.iterations, found.converged
+        self.model_ = self._model()
+
+    def _read(self, found: Maximum, classes: int, identified: Bool[np.ndarray, " d"]) -> None:
+        """Classes by share, coefficients in the table's units, all covariances (delta method)."""
+        d, scale = len(identified), self.schema_.item_scales
+        theta, logits = np.split(found.parameters, [d * classes])
+        shares = softmax(logits)
+        order = np.argsort(-shares, kind="stable")
+        self.shares_ = shares[order]
+        self.coef_ = (theta.reshape(d, classes) / scale[:, None]).T[order]
+        slopes = np.zeros((classes * d + classes, len(found.parameters)))
+        for place, k in enumerate(order):
+            rows = np.arange(place * d, (place + 1) * d)
+            slopes[rows, np.arange(d) * classes + k] = 1 / scale
+        slopes[classes * d :, classes * d :] = (np.diag(shares) - np.outer(shares, shares))[order]
+        fixed = np.concatenate([~np.tile(identified, classes), np.full(classes, classes == 1)])
+        covariance = slopes @ np.nan_to_num(found.covariance) @ slopes.T
+        covariance[fixed], covariance[:, fixed] = np.nan, np.nan
+        self.covariance_, self.identified_ = covariance, ~fixed
+        self.identified_[-1] = False  # the last share is what the others leave
+
+    def _model(self) -> Mixture:
+        theta = np.zeros((self.schema_.width, self.classes_), np.float32)
+        theta[: self.coef_.shape[1]] = (self.coef_ * self.schema_.item_scales).T
+        arrays = {"theta": theta, "logits": np.log(self.shares_).astype(np.float32)}
+        return with_arrays(Mixture(*theta.shape, random.key(0)), arrays)
+
+
+def _without_context(data: Encoded) -> Encoded:
+    return replace(data, context=np.zeros((len(data), 0)))
+
+
+def _start(
+    data: Encoded,
+    mnl: Float[np.ndarray, " d"],
+    classes: int,
+    starts: int,
+    rng: np.random.Generator,
+) -> tuple[Float[np.ndarray, "k d"], Float[np.ndarray, " k"]]:
+    """The best of several short runs of EM, from random weights around the MNL's."""
+    if classes == 1:
+        return mnl[None, :].copy(), np.ones(1)
+    noise = 2 / np.sqrt(len(mnl))  # utilities move by about 2
+    runs = [_em(data, mnl + noise * rng.normal(size=(classes, len(mnl)))) for _ in range(starts)]
+    return max(runs, key=lambda run: run[0])[1:]
+
+
+def _em(
+    data: Encoded, theta: Float[np.ndarray, "k d"]
+) -> tuple[float, Float[np.ndarray, "k d"], Float[np.ndarray, " k"]]:
+    """Expectation (who belongs where) and maximisation (a weighted MNL a class), in turn."""
+    weight = np.ones(len(data)) if data.weight is None else data.weight
+    shares = np.full(len(theta), 1 / len(theta))
+    value = -np.inf
+    for _ in range(EM_STEPS):
+        joint = _chosen_logs(data, theta) + np.log(shares)
+        value = float(weight @ np.logaddexp.reduce(joint, 1))
+        belongs = np.maximum(softmax(joint, 1), LEAST)
+        shares = weight @ belongs / (weight @ belongs).sum()
+        parts = [maximise(replace(data, weight=weight * one)) for one in belongs.T]
+        theta = np.stack([part.coefficients for part in parts])
+    return value, theta, shares
+
+
+def _chosen_logs(data: Encoded, theta: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "sets k"]:
+    """log P(chosen | s, class) of every set and class."""
+    assert data.chosen is not None
+    starts = data.offsets[:-1]
+    f = data.items @ theta.T
+    f -= np.repeat(np.maximum.reduceat(f, starts), data.sizes, 0)
+    return f[starts + data.chosen] - np.log(np.add.reduceat(np.exp(f), starts))

@@ -1,0 +1,222 @@
+"""The nested logit for nests that a column gives, by maximum likelihood."""
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
+
+from setwise._errors import InputError
+from setwise._trees import with_arrays
+from setwise.choices import Choices, Encoded, Schema
+from setwise.estimators.base import trainable
+from setwise.estimators.estimated import Estimated, warn_of_separation
+from setwise.estimators.summary import Summary
+from setwise.models.nested import Nested
+from setwise.training import maximise
+from setwise.training.likelihood import Maximum, maximise_likelihood
+
+START = np.log(9.0)  # lambda = 0.9: the sigmoid reaches 1, the MNL, in the limit only
+ONE = 40.0  # the sigmoid of this is 1 to the last digit
+BOUND = 0.999
+
+NOTE = "z and p of a lambda test lambda = 1, where its nest is none."
+AT_BOUND = "at its bound: this nest is none"
+ALONE = "not identified: no set has two items of this nest"
+
+
+class NestedLogit(Estimated):
+    """Nested logit (McFadden 1978): items of a nest take most from each other.
+
+        g(x, s) = V_x / lambda_k + (lambda_k - 1) I_k,  V = < b, x >,  x in nest k,
+        I_k = log sum over the items z of nest k in s of exp(V_z / lambda_k)
+
+    0 < lambda_k <= 1 says how unlike the items of nest k are; with all lambdas at 1 it is the MNL.
+    A nest that has never two items in a set leaves its lambda unidentified, and one whose best
+    lambda is not below 1 is at its bound: both are fixed at 1, have no standard error, and
+    :meth:`summary` says why. The outside option, where there is one, is a nest of its own.
+    Context features cancel and are not used.
+
+    Args:
+        nest: the column of nests, read as a category among the items (``items=[...,
+            "category(nest)"]``; text is a category anyway). It is no part of V: constants of
+            nests or alternatives are columns of their own.
+
+    Fitted attributes: ``coef_`` (of V, in the table's units), ``feature_names_``, ``lambdas_`` and
+    ``lambda_`` (the same by nest), and those of :class:`Estimated`, lambdas after coefficients.
+
+    >>> import setwise as sw
+    >>> made = sw.datasets.generate("nested", sets=500, features=2, nests=2)
+    >>> choices = sw.read(made.columns, set="set_id", chosen="chosen",
+    ...                   items=[*made.items, "category(nest)"])
+    >>> NestedLogit("nest").fit(choices).parameter_names_
+    ['x0', 'x1', 'lambda(nest=0)', 'lambda(nest=1)']
+    """
+
+    ARRAYS = ("coef", "lambdas", "covariance", "identified", "bounded")
+
+    coef_: Float[np.ndarray, " d"]
+    lambdas_: Float[np.ndarray, " k"]
+    bounded_: Bool[np.ndarray, " k"]
+
+    def __init__(self, nest: str):
+        self.nest = nest
+
+    def fit(
+        self,
+        choices: Choices,
+        validation: Choices | None = None,
+        *,
+        checkpoint: str | Path | None = None,
+        progress: bool | None = None,
+    ) -> "NestedLogit":
+        """Solve; validation, checkpoint and progress are for models that train in epochs."""
+        choices = trainable(choices)
+        schema = Schema.fit(choices)
+        start, nests = _nest_columns(schema, self.nest)
+        data = schema.encode(choices, np.float64)
+        data = replace(data, context=np.zeros((len(data), 0)))
+        informative = _informative(data, start, nests, self.nest)
+        d = data.items.shape[1]
+        utility = _utility(d, start, nests)
+        mnl = maximise(replace(data, items=np.ascontiguousarray(data.items[:, utility])))
+        begin, free = np.zeros(d + nests), np.zeros(d + nests, bool)
+        begin[:d][utility], free[:d][utility] = mnl.coefficients, mnl.identified
+        begin[d:], free[d:] = np.where(informative, START, ONE), informative
+        found, bounded = _solve(Nested(d, nests, start), begin, data, free)
+        self.schema_ = schema
+        self._read(found, np.append(utility, np.ones(nests, bool)), nests)
+        self.bounded_ = bounded
+        self.identified_ = np.concatenate([mnl.identified, informative & ~bounded])
+        self.log_likelihood_, self.null_log_likelihood_ = (
+            found.log_likelihood,
+            mnl.null_log_likelihood,
+        )
+        self.sets_, self.iterations_, self.converged_ = len(data), found.iterations, found.converged
+        self.model_ = self._model()
+        warn_of_separation(self.feature_names_, mnl.separated)
+        if not found.converged and not mnl.separated.any():
+            warnings.warn(
+                "the likelihood of the nested logit has no clear maximum; its standard errors "
+                "mean little: use fewer features or nests, or more sets",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    @property
+    def nests_(self) -> list[str]:
+        """The levels of the nest column."""
+        return [n for encoder in self.schema_.items if encoder.feature.column == self.nest
+                for n in encoder.levels]  # fmt: skip
+
+    @property
+    def lambda_(self) -> dict[str, float]:
+        """Each nest's lambda."""
+        return dict(zip(self.nests_, self.lambdas_.tolist(), strict=True))
+
+    @property
+    def feature_names_(self) -> list[str]:
+        """What each coefficient of V belongs to."""
+        names = np.array(self.schema_.item_names, object)
+        return names[self._utility()].tolist()
+
+    @property
+    def parameter_names_(self) -> list[str]:
+        return [*self.feature_names_, *(f"lambda({self.nest}={level})" for level in self.nests_)]
+
+    def summary(self) -> Summary:
+        self._check_fitted()
+        names, d = tuple(self.parameter_names_), len(self.coef_)
+        reasons = np.where(self.bounded_, AT_BOUND, ALONE).tolist()
+        null = np.concatenate([np.zeros(d), np.ones(len(self.lambdas_))])
+        return Summary(
+            names, np.concatenate([self.coef_, self.lambdas_]), self.standard_errors_,
+            self.identified_, self.log_likelihood_, self.null_log_likelihood_, self.sets_,
+            fixed=dict(zip(names[d:], reasons, strict=True)), null=null, note=NOTE,
+        )  # fmt: skip
+
+    def _read(self, found: Maximum, shown: Bool[np.ndarray, " p"], nests: int) -> None:
+        """Coefficients in the table's units and lambdas, with their covariance (delta method)."""
+        values = found.parameters[shown]
+        scale = self.schema_.item_scales[shown[:-nests]]
+        self.coef_, self.lambdas_ = values[:-nests] / scale, expit(values[-nests:])
+        slopes = np.concatenate([1 / scale, self.lambdas_ * (1 - self.lambdas_)])
+        covariance = found.covariance[np.ix_(shown, shown)]
+        self.covariance_ = covariance * np.outer(slopes, slopes)
+
+    def _utility(self) -> Bool[np.ndarray, " d"]:
+        return _utility(len(self.schema_.item_names), *_nest_columns(self.schema_, self.nest))
+
+    def _model(self) -> Nested:
+        start, nests = _nest_columns(self.schema_, self.nest)
+        utility, width = self._utility(), self.schema_.width
+        theta = np.zeros(width, np.float32)
+        theta[: len(utility)][utility] = self.coef_ * self.schema_.item_scales[utility]
+        with np.errstate(divide="ignore"):
+            raw = np.minimum(np.log(self.lambdas_) - np.log1p(-self.lambdas_), ONE)
+        arrays = {"theta": theta, "raw": raw.astype(np.float32)}
+        return with_arrays(Nested(width, nests, start), arrays)
+
+
+def _solve(
+    model: Nested, start: Float[np.ndarray, " p"], data: Encoded, free: Bool[np.ndarray, " p"]
+) -> tuple[Maximum, Bool[np.ndarray, " k"]]:
+    """The maximum, and which lambdas are at their bound: fixed there, the rest is solved again."""
+    nests, free = len(model.raw), free.copy()
+    bounded, iterations = np.zeros(nests, bool), 0
+    while True:
+        found = maximise_likelihood(model, start, data, free)
+        iterations += found.iterations
+        reached = free[-nests:] & (expit(found.parameters[-nests:]) > BOUND)
+        if not reached.any():
+            return replace(found, iterations=iterations), bounded
+        bounded |= reached
+        start = found.parameters.copy()
+        start[-nests:][bounded] = ONE
+        free[-nests:] &= ~bounded
+
+
+def _nest_columns(schema: Schema, nest: str) -> tuple[int, int]:
+    """The first of the nest's one-hot columns, and how many there are."""
+    start = 0
+    for encoder in schema.items:
+        if encoder.feature.column == nest:
+            if encoder.kind != "category":
+                raise InputError(
+                    f"the nest column '{nest}' is a {encoder.kind}; read it as a category, with "
+                    f'items=[..., "category({nest})"]'
+                )
+            if len(encoder.levels) < 2:
+                raise InputError(
+                    f"the nest column '{nest}' has one level only, '{encoder.levels[0]}': with all "
+                    "items in one nest the nested logit is the MNL; use that"
+                )
+            return start, len(encoder.levels)
+        start += len(encoder.names)
+    names = ", ".join(str(encoder.feature) for encoder in schema.items)
+    raise InputError(
+        f"there is no nest column '{nest}' among the items ({names}); read it with "
+        f'items=[..., "category({nest})"]'
+    )
+
+
+def _utility(d: int, start: int, nests: int) -> Bool[np.ndarray, " d"]:
+    """The columns of V: all item columns but the nests'."""
+    place = np.arange(d)
+    return (place < start) | (place >= start + nests)
+
+
+def _informative(data: Encoded, start: int, nests: int, nest: str) -> Bool[np.ndarray, " k"]:
+    """Nests of which some set has two items, so that lambda can be learned."""
+    member = (data.items[:, start : start + nests] > 0).astype(np.int64)
+    counts = np.add.reduceat(member, data.offsets[:-1])
+    if (counts.max(1) == data.sizes).all():
+        raise InputError(
+            f"every set lies within one nest of '{nest}', so there is no choice between nests; "
+            "a nested logit needs sets that span nests"
+        )
+    return np.any(counts > 1, axis=0)

@@ -1,0 +1,100 @@
+"""Estimates as a table: the statistics that an economist expects of a likelihood."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.special import ndtr
+
+REFERENCE = "reference: not identified by itself"
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """A logit's estimates; ``print`` shows the table, :meth:`to_json` gives plain values.
+
+    ``fixed`` says why a coefficient that was not estimated has its value (a reference level
+    otherwise); ``null`` holds the values that z and p test against (0 otherwise); ``note`` is one
+    more line for the reader.
+    """
+
+    names: tuple[str, ...]
+    coefficients: Float[np.ndarray, " d"]
+    standard_errors: Float[np.ndarray, " d"]
+    identified: Bool[np.ndarray, " d"]
+    log_likelihood: float
+    null_log_likelihood: float
+    sets: int
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    null: Float[np.ndarray, " d"] | None = None
+    note: str = ""
+
+    @property
+    def z(self) -> Float[np.ndarray, " d"]:
+        """(Estimate - null) over standard error."""
+        null = 0.0 if self.null is None else self.null
+        return (self.coefficients - null) / self.standard_errors
+
+    @property
+    def p(self) -> Float[np.ndarray, " d"]:
+        """Two-sided p-values of z under the normal distribution."""
+        return 2 * ndtr(-np.abs(self.z))
+
+    @property
+    def parameters(self) -> int:
+        """Coefficients that were estimated."""
+        return int(self.identified.sum())
+
+    @property
+    def rho2(self) -> float:
+        """McFadden's 1 - logL / logL(equal chances)."""
+        return 1 - self.log_likelihood / self.null_log_likelihood
+
+    @property
+    def aic(self) -> float:
+        """2 k - 2 logL."""
+        return 2 * self.parameters - 2 * self.log_likelihood
+
+    @property
+    def bic(self) -> float:
+        """k log(sets) - 2 logL."""
+        return self.parameters * float(np.log(self.sets)) - 2 * self.log_likelihood
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values: one entry a coefficient, and the measures of fit."""
+        rows = zip(self.names, self.coefficients, self.standard_errors, self.z, self.p, strict=True)
+        fields = ("name", "coefficient", "standard_error", "z", "p")
+        whole = ("sets", "parameters", "log_likelihood", "null_log_likelihood")
+        return {
+            "coefficients": [
+                {
+                    f: v if isinstance(v, str) else _finite(v)
+                    for f, v in zip(fields, row, strict=True)
+                }
+                for row in rows
+            ],
+            **{name: getattr(self, name) for name in (*whole, "rho2", "aic", "bic")},
+        }
+
+    def __str__(self) -> str:
+        width = max(len(name) for name in (*self.names, "feature"))
+        lines = [f"{'feature':<{width}}  {'estimate':>12} {'std. error':>12} {'z':>9} {'p':>9}"]
+        for i, name in enumerate(self.names):
+            estimate = f"{name:<{width}}  {self.coefficients[i]:>12.6g}"
+            if self.identified[i]:
+                error = f"{self.standard_errors[i]:>12.6g}"
+                lines.append(f"{estimate} {error} {self.z[i]:>9.2f} {self.p[i]:>9.3g}")
+            else:
+                lines.append(f"{estimate} ({self.fixed.get(name, REFERENCE)})")
+        lines.append(
+            f"log-likelihood {self.log_likelihood:.3f} (equal chances "
+            f"{self.null_log_likelihood:.3f}), rho² {self.rho2:.4f}, AIC {self.aic:.1f}, "
+            f"BIC {self.bic:.1f}, {self.sets:,} sets"
+        )
+        return "\n".join([*lines, self.note] if self.note else lines)
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,132 @@
+"""Recipes: compositions of the parts of the one equation, and the parts by name."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import jax
+
+from setwise._types import Key
+from setwise.models import comparisons, statistics
+from setwise.models.aggregation import Aggregation
+from setwise.models.blueprint import Blueprint, Sizes
+from setwise.models.comparisons import Comparison
+from setwise.models.evaluations import Evaluation
+from setwise.models.initial import glorot
+from setwise.models.item_functions import Features, ItemFunction, Linear
+from setwise.models.set_functions import (
+    Constant,
+    JointNetwork,
+    PooledNetwork,
+    SetFunction,
+    SharedNetwork,
+    Vector,
+)
+
+Shape = tuple[int, ...]
+SetPart = Callable[[Shape, Sizes, int, Key], SetFunction]
+"""Builds w or r from its value's shape, the sizes, k (components of each score) and a key."""
+
+
+@dataclass(frozen=True)
+class Recipe(Blueprint):
+    """A composition of F, w, r, mu and the comparison.
+
+    F is linear with l = ``dimension`` scores unless the recipe fixes it: to a number, or to the
+    features themselves.
+    """
+
+    w: SetPart
+    r: SetPart
+    mu: Callable[[], Evaluation]
+    compare: Comparison = comparisons.difference
+    dimension: int | Literal["features"] | None = None
+
+    def build(self, features: int, sizes: Sizes, key: Key) -> Aggregation:
+        """The model with initial weights for items of this many features.
+
+        >>> from setwise.models import ZOO
+        >>> model = ZOO["sda"].build(8, Sizes(), jax.random.key(0))
+        >>> model.scores(jax.numpy.ones((5, 8)), jax.numpy.ones(5, bool)).shape
+        (5,)
+        """
+        vectors = self.compare is comparisons.inner
+        k = sizes.components if vectors else 1
+        for_F, for_w, for_r = jax.random.split(key, 3)
+        F: ItemFunction
+        if self.dimension == "features":
+            F, l = Features(), features  # noqa: E741
+        else:
+            l = self.dimension or sizes.dimension  # noqa: E741
+            F = Linear(features, l, k, for_F)
+        return Aggregation(
+            F=F,
+            w=self.w((l,), sizes, k, for_w),
+            r=self.r((l, k) if vectors else (l,), sizes, k, for_r),
+            mu=self.mu(),
+            compare=self.compare,
+        )
+
+
+def one(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
+    """The constant 1."""
+    return Constant(1.0, shape)
+
+
+def zero(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
+    """The constant 0."""
+    return Constant(0.0, shape)
+
+
+def vector(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
+    """A learned vector, the same for every set."""
+    return Vector(glorot(key, shape, shape[0], 1))
+
+
+def set_network(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
+    """A learned permutation-invariant network in the wiring asked for."""
+    l, outputs = shape[0], math.prod(shape)  # noqa: E741
+    if sizes.wiring == "joint":
+        return JointNetwork(PooledNetwork(l * k, sizes.hidden, outputs, key), shape)
+    return SharedNetwork(PooledNetwork(k, sizes.hidden, outputs // l, key), shape)
+
+
+def minimum(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
+    """min f_i."""
+    return statistics.Minimum()
+
+
+def midpoint(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
+    """(max f_i + min f_i) / 2."""
+    return statistics.Midpoint()
+
+
+def extremes(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
+    """(min f_i, max f_i)."""
+    return statistics.Extremes()
+
+
+def spread(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
+    """max f_i - min f_i."""
+    return statistics.Spread()
+
+
+def power_spread(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
+    """(max f_i - min f_i)^rho."""
+    return statistics.PowerSpread()
+
+
+def selves(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
+    """softmax_i(tau a_i(s))."""
+    return statistics.Selves(shape[0], key)
+
+
+def softmax_average(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
+    """sum_z pi_z f_i(z)."""
+    return statistics.SoftmaxAverage(shape[0], key)
+
+
+def mean_linear(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
+    """theta + A mean(f)."""
+    return statistics.MeanLinear(shape[0])

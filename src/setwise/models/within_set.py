@@ -1,0 +1,56 @@
+"""Features relative to the set: where an item stands among the others, computed in the model."""
+
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+
+from setwise import _masked
+from setwise._types import Array, Float, Items, Key, Mask, Scores
+from setwise.models.blueprint import Blueprint, Sizes
+from setwise.models.model import Dropout, Model
+from setwise.models.positive import FLOOR
+
+
+def within_set(items: Items, present: Mask) -> Float[Array, "n twice_d"]:
+    """Each feature's z-score within the set, then its position in the set's range.
+
+        z = (x - mean) / sd        position = (x - min) / (max - min)
+
+    over the items of the set. Where the range is below a millionth of a standardised unit (all
+    items are equal, or there is one) both are 0, with zero gradients.
+
+    >>> x = jnp.array([[1.0, 5.0], [2.0, 5.0], [3.0, 5.0]])
+    >>> [round(float(value), 4) for value in within_set(x, jnp.ones(3, bool))[2]]
+    [1.2247, 0.0, 1.0, 0.0]
+    """
+    low, high = _masked.minimum(items, present), _masked.maximum(items, present)
+    varied = high - low > FLOOR
+    position = jnp.where(varied, items - low, 0) / jnp.where(varied, high - low, 1)
+    # z does not care about shift and scale: taken from positions, it loses no digits to either.
+    centred = position - _masked.mean(position, present)
+    variance = jnp.where(varied, _masked.mean(centred**2, present), 1)
+    return jnp.concatenate([centred / jnp.sqrt(variance), position], -1)
+
+
+class WithinSet(Model):
+    """g(x, s) = < b, x > + < b_z, z > + < b_p, position >; see :func:`within_set`.
+
+    ``theta`` has the rows b, b_z and b_p. The model is convex and starts at zero.
+    """
+
+    theta: Float[Array, "3 d"]
+
+    def __init__(self, features: int):
+        self.theta = jnp.zeros((3, features))
+
+    def scores(self, items: Items, present: Mask, dropout: Dropout | None = None) -> Scores:
+        b, relative = self.theta[0], self.theta[1:].reshape(-1)
+        return items @ b + within_set(items, present) @ relative
+
+
+@dataclass(frozen=True)
+class WithinSetBlueprint(Blueprint):
+    """:class:`WithinSet` for the zoo."""
+
+    def build(self, features: int, sizes: Sizes, key: Key) -> WithinSet:
+        return WithinSet(features)

@@ -1,0 +1,237 @@
+"""Maximum likelihood for small models whose log L is smooth but not concave.
+
+    log L(v) = sum over sets of weight * log P(chosen | s; v)
+
+as a function of the model's parameters v, all in one vector. JAX gives the exact gradient and
+Hessian, in double precision; a trust region (scipy's "trust-exact") climbs, and full Newton steps
+polish. Standard errors come from the inverse of minus the Hessian.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Bool, Float, Int
+from scipy.optimize import minimize
+
+from setwise import _masked
+from setwise._types import Array, Items, Mask
+from setwise.choices import Bucket, Encoded, bucket, round_up
+from setwise.models import Model
+from setwise.training.device import DeviceData, gather
+
+ROWS_A_BATCH = 16_384
+OVERHEAD = 0.5  # padding is cheaper than compiling another program
+GRADIENT = 1e-6  # of log L per choice: where the trust region hands over to Newton
+DECREMENT = 1e-12  # of log L per choice, before the last Newton step
+POLISHING = 20
+
+Derivatives = tuple[float, Float[np.ndarray, " p"], Float[np.ndarray, "p p"]]
+
+
+@dataclass(frozen=True, eq=False)
+class Maximum:
+    """The estimate: parameters that were not free keep their start and have covariance NaN."""
+
+    parameters: Float[np.ndarray, " p"]
+    covariance: Float[np.ndarray, "p p"]
+    log_likelihood: float
+    iterations: int
+    converged: bool
+
+
+def maximise_likelihood(
+    model: Model,
+    start: Float[np.ndarray, " p"],
+    data: Encoded,
+    free: Bool[np.ndarray, " p"] | None = None,
+) -> Maximum:
+    """Climb from ``start`` to a maximum of log L in the free parameters.
+
+    ``model`` gives the form and the order of the parameters (that of its fields); its own values
+    do not matter. ``data`` are best encoded in double precision.
+    """
+    free = np.ones(len(start), bool) if free is None else free
+    likelihood = Likelihood(model, data)
+    total = likelihood.total
+
+    def of(part: Float[np.ndarray, " f"]) -> Derivatives:
+        value, gradient, hessian = likelihood(_placed(start, free, part))
+        return -value / total, -gradient[free] / total, -hessian[np.ix_(free, free)] / total
+
+    part, iterations, converged = _climb(of, start[free])
+    value, _, hessian = of(part)
+    covariance = np.full((len(start),) * 2, np.nan)
+    covariance[np.ix_(free, free)] = np.linalg.pinv(hessian, hermitian=True) / total
+    parameters = _placed(start, free, part)
+    return Maximum(parameters, covariance, -value * total, iterations, converged)
+
+
+class Likelihood:
+    """log L of these choices, its gradient and its Hessian; the last point asked is remembered."""
+
+    def __init__(self, model: Model, data: Encoded):
+        assert data.chosen is not None
+        self.model = model
+        with jax.enable_x64(True):
+            self.data = _to_device(data)
+            self.buckets = [
+                (one.width, _batches(one)) for one in bucket(data.sizes, overhead=OVERHEAD)
+            ]
+        self.total = float(len(data) if data.weight is None else data.weight.sum())
+        self.last: tuple[bytes, Derivatives] | None = None
+
+    def __call__(self, parameters: Float[np.ndarray, " p"]) -> Derivatives:
+        key = parameters.tobytes()
+        if self.last is None or self.last[0] != key:
+            self.last = (key, self._at(parameters))
+        return self.last[1]
+
+    def _at(self, parameters: Float[np.ndarray, " p"]) -> Derivatives:
+        with jax.enable_x64(True):
+            parts = [
+                _derivatives(self.model, jnp.asarray(parameters), self.data, sets, width)
+                for width, sets in self.buckets
+            ]
+            value, gradient, hessian = (
+                sum(map(np.asarray, one)) for one in zip(*parts, strict=True)
+            )
+        return float(value), np.asarray(gradient), np.asarray(hessian)
+
+
+def by_set(
+    function: Callable[[Items, Mask], Float[Array, "n m"]], data: Encoded
+) -> Float[np.ndarray, "rows m"]:
+    """A function of one set's items, applied to all sets, in double precision.
+
+    >>> from setwise.choices import Encoded
+    >>> data = Encoded(np.arange(5.0)[:, None], np.zeros((2, 0)), np.array([0, 2, 5]), None, None)
+    >>> by_set(lambda x, present: x - _masked.mean(x, present), data)[:, 0].tolist()
+    [-0.5, 0.5, -1.0, 0.0, 1.0]
+    """
+    flat: np.ndarray | None = None
+    with jax.enable_x64(True):
+        device = _to_device(data)._replace(context=jnp.zeros((len(data), 0)))
+        for one in bucket(data.sizes, overhead=OVERHEAD):
+            table = np.asarray(_applied(function, device, _batches(one), one.width))
+            table = table.reshape(-1, *table.shape[2:])[: len(one.sets)]
+            present = np.arange(one.width) < data.sizes[one.sets][:, None]
+            rows = data.offsets[:-1][one.sets][:, None] + np.arange(one.width)
+            flat = np.empty((len(data.items), table.shape[-1])) if flat is None else flat
+            flat[rows[present]] = table[present]
+    assert flat is not None
+    return flat
+
+
+def _climb(
+    of: Callable[[Float[np.ndarray, " f"]], Derivatives], start: Float[np.ndarray, " f"]
+) -> tuple[Float[np.ndarray, " f"], int, bool]:
+    """The minimum of a function with these derivatives, the steps, and whether it is one."""
+    if len(start) == 0:
+        return start, 0, True
+    climbed = minimize(
+        lambda v: of(v)[0], start, jac=lambda v: of(v)[1], hess=lambda v: of(v)[2],
+        method="trust-exact", options={"gtol": GRADIENT, "maxiter": 500},
+    )  # fmt: skip
+    part, steps, rested = _polish(of, climbed.x)
+    curvatures = np.linalg.eigvalsh(of(part)[2])
+    return part, climbed.nit + steps, rested and bool(curvatures[0] > -1e-9 * curvatures[-1])
+
+
+def _polish(
+    of: Callable[[Float[np.ndarray, " f"]], Derivatives], part: Float[np.ndarray, " f"]
+) -> tuple[Float[np.ndarray, " f"], int, bool]:
+    """Newton steps, each taken only if log L does not fall; whether they came to rest."""
+    for step in range(POLISHING):
+        value, gradient, hessian = of(part)
+        direction = np.linalg.lstsq(hessian, -gradient, rcond=None)[0]
+        decrement = float(-gradient @ direction)
+        if not 0 <= decrement < GRADIENT:  # no maximum is near
+            return part, step, False
+        trial = part + direction
+        if of(trial)[0] > value:
+            return part, step, decrement < DECREMENT
+        part = trial
+        if decrement < DECREMENT:
+            return part, step + 1, True
+    return part, POLISHING, False
+
+
+def _placed(
+    start: Float[np.ndarray, " p"], free: Bool[np.ndarray, " p"], part: Float[np.ndarray, " f"]
+) -> Float[np.ndarray, " p"]:
+    whole = start.astype(np.float64)
+    whole[free] = part
+    return whole
+
+
+@eqx.filter_jit
+def _derivatives(
+    model: Model,
+    parameters: Float[Array, " p"],
+    data: DeviceData,
+    sets: Int[Array, "steps batch"],
+    width: int,
+) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
+    """log L of these sets and its derivatives, batch after batch: memory stays bounded."""
+    arrays, rest = eqx.partition(model, eqx.is_inexact_array)
+    wide = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), arrays)
+    unravel = ravel_pytree(wide)[1]
+
+    def value(batch: Int[Array, " batch"], v: Float[Array, " p"]) -> Float[Array, ""]:
+        numbers = jnp.maximum(batch, 0)
+        items, present = gather(data, numbers, width)
+        scores = jax.vmap(eqx.combine(unravel(v), rest).scores)(items, present)
+        logs = jax.vmap(_masked.log_softmax)(scores, present)
+        chosen = jnp.take_along_axis(logs, data.chosen[numbers][:, None], 1)[:, 0]
+        return jnp.where(batch >= 0, data.weight[numbers] * chosen, 0).sum()
+
+    def all_three(batch: Int[Array, " batch"]) -> tuple[Array, Array, Array]:
+        def gradient(v: Float[Array, " p"]) -> tuple[Array, tuple[Array, Array]]:
+            both = jax.value_and_grad(partial(value, batch))(v)
+            return both[1], both
+
+        hessian, both = jax.jacfwd(gradient, has_aux=True)(parameters)
+        return *both, hessian
+
+    return jax.tree.map(lambda one: one.sum(0), jax.lax.map(all_three, sets))
+
+
+@eqx.filter_jit
+def _applied(
+    function: Callable[[Items, Mask], Float[Array, "n m"]],
+    data: DeviceData,
+    sets: Int[Array, "steps batch"],
+    width: int,
+) -> Float[Array, "steps batch n m"]:
+    def one(batch: Int[Array, " batch"]) -> Float[Array, "batch n m"]:
+        return jax.vmap(function)(*gather(data, jnp.maximum(batch, 0), width))
+
+    return jax.lax.map(one, sets)
+
+
+def _to_device(data: Encoded) -> DeviceData:
+    """The choices in double precision; call it, and what follows, where that is on."""
+    chosen = np.zeros(len(data), np.int64) if data.chosen is None else data.chosen
+    weight = np.ones(len(data)) if data.weight is None else data.weight
+    return DeviceData(
+        items=jnp.asarray(data.items, jnp.float64),
+        context=jnp.asarray(data.context, jnp.float64),
+        starts=jnp.asarray(data.offsets[:-1]),
+        sizes=jnp.asarray(data.sizes),
+        chosen=jnp.asarray(chosen),
+        weight=jnp.asarray(weight, jnp.float64),
+    )
+
+
+def _batches(one: Bucket) -> Int[Array, "steps batch"]:
+    """The bucket's sets as full batches; -1 fills the last."""
+    size = min(round_up(len(one.sets)), max(1, ROWS_A_BATCH // one.width))
+    sets = np.full(-(-len(one.sets) // size) * size, -1)
+    sets[: len(one.sets)] = one.sets
+    return jnp.asarray(sets.reshape(-1, size))
