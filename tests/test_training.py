@@ -263,3 +263,25 @@ def test_a_killed_command_resumes_to_the_same_file(tmp_path):
         assert not (tmp_path / "killed").exists()
     subprocess.run(command("killed"), check=True, capture_output=True)
     assert (tmp_path / "killed").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_an_interrupted_command_saves_the_best_model_and_says_so(tmp_path):
+    """Ctrl-C in the middle of `setwise fit`: exit code 130, a warning, and a model that loads."""
+    table, out, folder = tmp_path / "choices.csv", tmp_path / "model", tmp_path / "state"
+    sw.datasets.generate("mnl", sets=300, items=4, features=3).table.write_csv(table)
+    running = subprocess.Popen(
+        [
+            sys.executable, "-m", "setwise", "fit", str(table), "--set", "set_id",
+            "--chosen", "chosen", "--epochs", "1000000", "--patience", "1000000",
+            "--dimension", "2", "--out", str(out), "--checkpoint", str(folder),
+        ],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not (folder / "fit.checkpoint").exists():
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=120)
+    assert running.returncode == 130
+    assert "warning: training was interrupted" in said
+    assert sw.load(out).interrupted_
