@@ -154,9 +154,9 @@ RESULTS = {
     ),
     "decoy_large": (
         "Decoys, six times the sets",
-        "120,000 sets, and SDA with settings that suit so many: chosen among four by hand, after "
-        "seeing these test parts, so read its figures as what it can reach. The true probabilities "
-        "get {top1:.2f} % right and an NLL of {nll:.4f} on average.",
+        "120,000 sets, and SDA with settings that suit so many: chosen among six by hand, after "
+        "seeing four of these test parts, so read its figures as what it can reach. The true "
+        "probabilities get {top1:.2f} % right and an NLL of {nll:.4f} on average.",
         (
             'choices = sw.datasets.generate("decoy", sets=120_000).choices',
             "training = sw.Training(",

@@ -46,9 +46,7 @@ class KinkedTanh(Evaluation):
     raw: Float[Array, ""]
 
     def __init__(self, start: float = 1.5):
-        self.raw = jnp.log(
-            jnp.expm1(jnp.asarray(start - 1.0, jnp.float32))
-        )  # the inverse of softplus
+        self.raw = inverse_softplus(start - 1.0)
 
     @property
     def c(self) -> Float[Array, ""]:
