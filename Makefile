@@ -28,9 +28,8 @@ docs: .venv/installed-docs  ## the site, in site/
 	$(BIN)/python docs/generate.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-bench: .venv/installed-dev  ## speed against rivals, each in an environment of its own
-	$(BIN)/python benchmarks/training_speed.py
-	$(BIN)/python benchmarks/mnl_speed.py
+bench: .venv/installed-dev  ## speed against rivals, each in an environment of its own; see benchmarks/RESULTS.md
+	$(BIN)/python benchmarks/all.py --write
 
 clean:
 	rm -rf .venv site demo dist benchmarks/.envs

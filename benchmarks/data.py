@@ -48,6 +48,40 @@ def write(folder: Path, name: str, choices: dict[str, np.ndarray]) -> Path:
     return path
 
 
+def read(path: str | Path) -> dict[str, np.ndarray]:
+    with np.load(path) as arrays:
+        return dict(arrays)
+
+
+def is_ragged(choices: dict[str, np.ndarray]) -> bool:
+    """Whether the sets differ in size."""
+    return bool(np.ptp(choices["sizes"]))
+
+
+def padded(choices: dict[str, np.ndarray], dtype: type = np.float64) -> tuple[np.ndarray, ...]:
+    """What most rivals ask for: an array of sets × items × features, and which items are there."""
+    sizes = choices["sizes"]
+    present = np.arange(sizes.max()) < sizes[:, None]
+    x = np.zeros((*present.shape, choices["items"].shape[1]), dtype)
+    x[present] = choices["items"]
+    return x, present
+
+
+def numbers(choices: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """For tables of rows: the number of each row's set, and of the item within it."""
+    sizes = choices["sizes"]
+    sets = np.repeat(np.arange(len(sizes)), sizes)
+    return sets, np.arange(len(sets)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+
+
+def log_likelihood(choices: dict[str, np.ndarray], coefficients: np.ndarray) -> float:
+    """The multinomial logit's, in double precision: one judge for what every side has found."""
+    utility = choices["items"] @ np.asarray(coefficients, np.float64)
+    starts = np.cumsum(choices["sizes"]) - choices["sizes"]
+    norms = np.logaddexp.reduceat(utility, starts)
+    return float((utility[starts + choices["chosen"]] - norms).sum())
+
+
 def marks(sizes: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     """1 for the chosen row of each set, 0 for the others."""
     marked = np.zeros(sizes.sum(), np.int64)

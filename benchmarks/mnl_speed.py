@@ -1,20 +1,50 @@
-"""The multinomial logit to its optimum: setwise beside xlogit, on the same data.
+"""The multinomial logit to its optimum: setwise beside five other packages, on the same data.
 
 Sides take turns, each in a process of its own; a figure is the median over the fits of a run (the
-first left out), then the median over the repeats. The log-likelihoods must agree.
+first left out), then the median over the turns. All must reach the same log-likelihood, which is
+computed from their coefficients, in one place and in double precision.
 """
 
-import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import data
+import league
 import report
-from environments import python_of
+from league import THREADS, Figure, Outcome, Side
 
 ITEMS, FEATURES = 10, 8
-LIKELIHOODS_AGREE = 1e-4  # relative
+LIKELIHOODS_AGREE = 1e-4  # of the totals over all sets, absolute
+OURS = "setwise"
+
+
+def sides(ragged: bool = False) -> list[Side]:
+    """All of them; standard errors are optional in some, and come always in others."""
+    padded = "padded, with a mask" if ragged else ""
+    direct = "as they are" if ragged else ""
+    optional = (
+        ("xlogit", "rival_xlogit_mnl.py", (None,), padded),
+        ("larch", "rival_larch_mnl.py", (None,), direct and "as they are; it pads them"),
+        ("choice-learn", "rival_choice_learn_mnl.py", THREADS, padded),
+    )
+    always = (
+        ("torchdcm", "rival_torchdcm_mnl.py", THREADS, direct),
+        ("torch-choice", "rival_torch_choice_mnl.py", THREADS, padded),
+    )
+    return [
+        Side(OURS, "setwise_mnl.py", remark=direct),
+        *(
+            Side(f"{name} {how}", script, name, flag, threads, OURS, remark)
+            for name, script, threads, remark in optional
+            for how, flag in (("with standard errors", ("--errors",)), ("without", ()))
+        ),
+        *(
+            Side(f"{name} with standard errors", script, name, (), threads, OURS, remark)
+            for name, script, threads, remark in always
+        ),
+    ]
 
 
 class Plan(NamedTuple):
@@ -27,133 +57,122 @@ class Plan(NamedTuple):
 
 QUICK = Plan(sets=500, fits=2, repeats=1)
 
+LOADED = "Most of it is loaded code: JAX, Polars and scikit-learn come with setwise."
+FIGURES = (
+    Figure("fit_seconds", "A warm fit"),
+    Figure(
+        "whole_seconds", "Data handed over and fitted, warm",
+        {"": "setwise checks and copies what it is given; xlogit takes arrays as they are."},
+    ),
+    Figure(
+        "first_seconds", "The same, the first time in a process",
+        {"": "setwise ends a fit by making the model in JAX, whose first array takes a while."},
+    ),
+    Figure("memory", "Peak memory", {"": LOADED}),
+)  # fmt: skip
+
 
 def main() -> None:
     given = report.options(__doc__)
     plan = QUICK if given.quick else Plan()
     plan = plan._replace(repeats=given.repeats or plan.repeats)
     result: dict[str, Any] = {"machine": report.machine(), "command": report.command()}
-    xlogit = python_of("xlogit")
+    result |= {"plan": plan._asdict(), "sides": measure(plan, ragged=False)}
+    result["versions"] = league.versions(result["sides"])
+    report.publish("mnl_speed", result, as_text(result), given, disagreement(result["sides"]))
+
+
+def measure(plan: Plan, ragged: bool, also: Sequence[Side] = ()) -> list[Outcome]:
+    """All figures, on sets of one size or of 2 to ``ITEMS`` items."""
     with tempfile.TemporaryDirectory() as folder:
-        result |= measure(plan, xlogit, Path(folder))
-    report.publish("mnl_speed", result, as_text(result), given, disagreement(result))
+        choices = data.make(plan.sets, ITEMS, FEATURES, seed=0, ragged=ragged)
+        path = data.write(Path(folder), "choices", choices)
+        everyone = [*sides(ragged), *also]
+        outcomes = league.play(everyone, path, plan.fits, plan.repeats, "fit_seconds")
+    return with_sums(outcomes)
 
 
-def measure(plan: Plan, xlogit: Path | None, folder: Path) -> dict[str, Any]:
-    """All figures."""
-    equal = data.write(folder, "equal", data.make(plan.sets, ITEMS, FEATURES, seed=0))
-    ragged_data = data.make(plan.sets, ITEMS, FEATURES, seed=0, ragged=True)
-    ragged = data.write(folder, "ragged", ragged_data)
-    ours, ours_ragged, theirs = [], [], []
-    for repeat in range(plan.repeats):
-        report.say(f"turn {repeat + 1} of {plan.repeats}")
-        ours.append(run_setwise(equal, plan))
-        if xlogit:
-            run = report.run_side(xlogit, "rival_xlogit_mnl.py", equal, "--fits", plan.fits)
-            theirs += [run] if run else []
-        ours_ragged.append(run_setwise(ragged, plan))
-    result = {
-        "plan": plan._asdict(),
-        "setwise": medians(ours),
-        "setwise_ragged": medians(ours_ragged) | {"rows": len(ragged_data["items"])},
-        "versions": ours[0]["versions"],
-        "turns": {"setwise": ours, "setwise_ragged": ours_ragged, "xlogit": theirs},
-    }
-    if theirs:
-        result["xlogit"] = medians(theirs)
-        result["versions"] |= {"xlogit": theirs[0]["version"]}
-        result["ratios"] = ratios(result["setwise"], result["xlogit"])
-    return result
+def with_sums(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Figures that follow from the measured ones."""
+    ran = league.usable(outcomes)
+    best = max(outcome["log_likelihood"] for outcome in ran)
+    reference = next(o["standard_errors"] for o in ran if o["name"] == OURS)
+    for outcome in ran:
+        outcome["whole_seconds"] = outcome["prepare_seconds"] + outcome["fit_seconds"]
+        outcome["first_seconds"] = outcome["first_prepare_seconds"] + outcome["first_fit_seconds"]
+        outcome["shortfall"] = best - outcome["log_likelihood"]
+        outcome["errors_apart"] = apart(outcome["standard_errors"], reference)
+    return list(outcomes)
 
 
-def run_setwise(path: Path, plan: Plan) -> dict[str, Any]:
-    return report.required(
-        report.run_side(sys.executable, "setwise_mnl.py", path, "--fits", plan.fits)
-    )
-
-
-def medians(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """The median of every time over the turns; the estimates are the same in all of them."""
-    times = {name: report.middle(runs, name) for name in runs[0] if name.endswith("seconds")}
-    return times | {name: runs[0][name] for name in ("log_likelihood", "standard_errors")}
-
-
-def ratios(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, float]:
-    """xlogit's time over setwise's; xlogit takes arrays, so reading into setwise may count too."""
-    fit, with_reading = ours["fit_seconds"], ours["fit_seconds"] + ours["read_seconds"]
-    return {
-        "with_standard_errors": theirs["fit_seconds"] / fit,
-        "without_standard_errors": theirs["plain_fit_seconds"] / fit,
-        "with_standard_errors_and_reading": theirs["fit_seconds"] / with_reading,
-        "without_standard_errors_and_reading": theirs["plain_fit_seconds"] / with_reading,
-    }
-
-
-def disagreement(result: dict[str, Any]) -> str | None:
-    """Both must have reached the same optimum, or their times do not compare."""
-    if "xlogit" not in result:
+def apart(errors: list[float] | None, reference: list[float]) -> float | None:
+    """The largest relative difference of standard errors from setwise's."""
+    if errors is None:
         return None
-    ours, theirs = (result[side]["log_likelihood"] for side in ("setwise", "xlogit"))
-    if abs(ours - theirs) <= LIKELIHOODS_AGREE * abs(theirs):
+    return max(abs(theirs / ours - 1) for theirs, ours in zip(errors, reference, strict=True))
+
+
+def disagreement(outcomes: Sequence[Outcome]) -> str | None:
+    """setwise must have reached the best of all; a rival that stops short is only noted."""
+    ours = next(outcome for outcome in outcomes if outcome["name"] == OURS)
+    if ours["shortfall"] <= LIKELIHOODS_AGREE:
         return None
-    return f"the log-likelihoods disagree: setwise {ours:.4f}, xlogit {theirs:.4f}"
+    return f"setwise's log-likelihood is {ours['shortfall']:.2g} below the best"
 
 
 def as_text(result: dict[str, Any]) -> str:
-    plan = result["plan"]
+    plan, outcomes = result["plan"], result["sides"]
     return "\n\n".join(
         [
-            "## The multinomial logit to its optimum: setwise and xlogit",
-            f"{plan['sets']:,} sets × {ITEMS} items × {FEATURES} features; medians over "
+            "## The multinomial logit to its optimum: setwise and five others",
+            f"{plan['sets']:,} sets × {ITEMS} items × {FEATURES} features; medians over up to "
             f"{plan['fits']} fits (the first left out), then over {plan['repeats']} alternating "
-            "turns.",
-            report.table([["", "seconds"], *seconds_rows(result)]),
-            report.table([["", "value"], *value_rows(result)]),
+            "turns. Seconds; × says how many times faster setwise is. Standard errors come with "
+            "every fit in setwise.",
+            report.table([SECONDS, *(seconds_row(o, outcomes) for o in outcomes)]),
+            league.standings(OURS, outcomes, FIGURES),
+            f"All at the same optimum? Log-likelihood of the best: {best_of(outcomes):.4f}.",
+            report.table([VALUES, *map(values_row, outcomes)]),
             report.provenance(result),
         ]
     )
 
 
-def seconds_rows(result: dict[str, Any]) -> list[list[str]]:
-    ours, ragged = result["setwise"], result["setwise_ragged"]
-    rows = {
-        "setwise, fit with standard errors": ours["fit_seconds"],
-        "… the very first fit in a fresh process": ours["first_fit_seconds"],
-        "… reading from arrays, with all checks": ours["read_seconds"],
-        "… importing": ours["import_seconds"],
-        "setwise, ragged sets of 2 to 10 items, fit": ragged["fit_seconds"],
-        "… reading": ragged["read_seconds"],
-    }
-    if "xlogit" in result:
-        theirs = result["xlogit"]
-        rows |= {
-            "xlogit, fit with standard errors": theirs["fit_seconds"],
-            "xlogit, fit without standard errors": theirs["plain_fit_seconds"],
-            "… the very first fit in a fresh process, without": theirs["first_fit_seconds"],
-        }
-    return [[name, f"{seconds:.4f}"] for name, seconds in rows.items()]
+SECONDS = ["", "warm fit", "×", "with data", "×", "first, with data", "×"]
+VALUES = [
+    "",
+    "below the best",
+    "standard errors apart",
+    "start-up, s",
+    "peak MiB",
+    "of it for fits",
+]
 
 
-def value_rows(result: dict[str, Any]) -> list[list[str]]:
-    rows = [["log-likelihood, setwise", f"{result['setwise']['log_likelihood']:.4f}"]]
-    if "xlogit" not in result:
-        return [*rows, ["xlogit", "not measured"]]
-    ratio = result["ratios"]
-    pairs = zip(
-        result["setwise"]["standard_errors"], result["xlogit"]["standard_errors"], strict=True
-    )
-    apart = max(abs(ours / theirs - 1) for ours, theirs in pairs)
+def best_of(outcomes: Sequence[Outcome]) -> float:
+    return max(outcome["log_likelihood"] for outcome in league.usable(outcomes))
+
+
+def seconds_row(outcome: Outcome, outcomes: Sequence[Outcome]) -> list[str]:
+    if "error" in outcome:
+        return [outcome["name"], outcome["error"], *[""] * (len(SECONDS) - 2)]
+    cells = [league.thread_note(outcome)]
+    for key in ("fit_seconds", "whole_seconds", "first_seconds"):
+        cells += [f"{outcome[key]:.4f}", league.advantage(outcome, outcomes, key)]
+    return cells
+
+
+def values_row(outcome: Outcome) -> list[str]:
+    if "error" in outcome:
+        return [outcome["name"], *[""] * (len(VALUES) - 1)]
+    errors, short = outcome["errors_apart"], outcome["shortfall"]
     return [
-        *rows,
-        ["log-likelihood, xlogit", f"{result['xlogit']['log_likelihood']:.4f}"],
-        ["largest relative difference of standard errors", f"{apart:.1e}"],
-        [
-            "**setwise is faster by**, with standard errors",
-            f"**{ratio['with_standard_errors']:.1f}×**",
-        ],
-        ["… than xlogit without them", f"{ratio['without_standard_errors']:.1f}×"],
-        ["… reading counted, with", f"{ratio['with_standard_errors_and_reading']:.1f}×"],
-        ["… reading counted, than without", f"{ratio['without_standard_errors_and_reading']:.1f}×"],
+        outcome["name"],
+        f"{short:.0e}" + (" (stops short)" if short > LIKELIHOODS_AGREE else ""),
+        "–" if errors is None else f"{errors:.0e}",
+        f"{outcome['start_seconds']:.1f}",
+        f"{outcome['memory']:.0f}",
+        f"{outcome['memory_growth']:.0f}",
     ]
 
 

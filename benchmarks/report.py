@@ -52,18 +52,31 @@ def emit(result: Mapping[str, Any]) -> None:
     print(json.dumps(result), flush=True)
 
 
-def run_side(
+def attempt(
     python: Path | str, script: str, *arguments: object, env: Mapping[str, str] | None = None
-) -> dict[str, Any] | None:
-    """Run one side in a process of its own; None, with a line that says why, if it fails."""
+) -> dict[str, Any]:
+    """Run one side in a process of its own; its figures, or ``error``: the last line it said."""
     command = [str(python), str(FOLDER / script), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, env=env)
     if done.returncode != 0:
-        say(
-            f"{script} failed, going on without it: {(done.stderr.strip() or '?').splitlines()[-1]}"
-        )
-        return None
+        error = (done.stderr.strip() or "?").splitlines()[-1]
+        say(f"{script} failed, going on without it: {error}")
+        return {"error": error}
     return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def run_side(
+    python: Path | str, script: str, *arguments: object, env: Mapping[str, str] | None = None
+) -> dict[str, Any] | None:
+    """The same, where a failure only needs to be said: None then."""
+    result = attempt(python, script, *arguments, env=env)
+    return None if "error" in result else result
+
+
+def with_own_cache(folder: Path) -> dict[str, str]:
+    """The environment with an empty cache of compiled programs: the first turn has to compile."""
+    env = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
+    return env | {"XDG_CACHE_HOME": str(folder)}
 
 
 def required(result: dict[str, Any] | None) -> dict[str, Any]:

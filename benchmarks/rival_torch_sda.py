@@ -1,14 +1,16 @@
 """SDA as one writes it in PyTorch: seconds an epoch. Run in the environment ``torch``.
 
 Literal order: F(x) of every item first, then everything that reads it. Shuffled minibatches by
-randperm, AdamW, no validation.
+randperm, AdamW, no validation. Sets that differ in size are padded, with a mask.
 """
 
 import argparse
 
 import numpy as np
+import side
 import torch
-from report import emit, timed
+from data import is_ragged, padded
+from report import timed
 from torch import nn
 
 L, K, HIDDEN = 24, 16, 16
@@ -25,12 +27,19 @@ class SetNetwork(nn.Module):
         )
         self.last = nn.Linear(HIDDEN, outputs)
 
-    def forward(self, scores: torch.Tensor) -> torch.Tensor:
-        return self.last(self.item(scores).mean(1))
+    def forward(self, scores: torch.Tensor, present: torch.Tensor | None) -> torch.Tensor:
+        felt = self.item(scores)
+        if present is None:
+            return self.last(felt.mean(1))
+        there = present.unsqueeze(-1)
+        return self.last((felt * there).sum(1) / there.sum(1))
 
 
 class SDA(nn.Module):
-    """g(x, s) = < w(s), mu(< F(x), r(s) >) > with the kinked tanh as mu."""
+    """g(x, s) = < w(s), mu(< F(x), r(s) >) > with the kinked tanh as mu.
+
+    ``present`` tells items from padding, where there is padding.
+    """
 
     def __init__(self, features: int):
         super().__init__()
@@ -40,56 +49,47 @@ class SDA(nn.Module):
         # c = 1.5 at the start, as in setwise
         self.raw_c = nn.Parameter(torch.log(torch.expm1(torch.tensor(0.5))))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, present: torch.Tensor | None = None) -> torch.Tensor:
         scores = self.F(x)
-        w, r = self.w(scores), self.r(scores)
+        w, r = self.w(scores, present), self.r(scores, present)
         z = (scores.unflatten(-1, (L, K)) * r.unflatten(-1, (L, K)).unsqueeze(1)).sum(-1)
         felt = torch.tanh(z)
         c = 1 + nn.functional.softplus(self.raw_c)
-        return (torch.where(z < 0, c * felt, felt) * w.unsqueeze(1)).sum(-1)
+        g = (torch.where(z < 0, c * felt, felt) * w.unsqueeze(1)).sum(-1)
+        return g if present is None else g.masked_fill(~present, -torch.inf)
 
 
 def train_epoch(
-    model: SDA, optimiser: torch.optim.Optimizer, x: torch.Tensor, y: torch.Tensor
+    model: SDA,
+    optimiser: torch.optim.Optimizer,
+    x: torch.Tensor,
+    y: torch.Tensor,
+    present: torch.Tensor | None = None,
 ) -> float:
     """One pass over the sets in random order; the mean loss."""
     total = 0.0
     for batch in torch.randperm(len(x)).split(BATCH):
         optimiser.zero_grad()
-        loss = nn.functional.cross_entropy(model(x[batch]), y[batch])
+        scores = model(x[batch], None if present is None else present[batch])
+        loss = nn.functional.cross_entropy(scores, y[batch])
         loss.backward()
         optimiser.step()
         total += loss.item() * len(batch)
     return total / len(x)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("train")
-    parser.add_argument("--epochs", type=int, required=True)
-    parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
+def train(choices: side.Data, given: argparse.Namespace) -> side.Trained:
     torch.set_num_threads(given.threads)
     torch.manual_seed(given.seed)
-    data = np.load(given.train)
-    sets = len(data["sizes"])
-    x = torch.tensor(data["items"], dtype=torch.float32).reshape(sets, -1, data["items"].shape[1])
-    y = torch.tensor(data["chosen"])
+    array, mask = padded(choices, np.float32)
+    x, y = torch.tensor(array), torch.tensor(choices["chosen"])
+    present = torch.tensor(mask) if is_ragged(choices) else None
     model = SDA(x.shape[2])
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=1e-2)
-    epochs = [timed(lambda: train_epoch(model, optimiser, x, y)) for _ in range(given.epochs)]
-    seconds = [second for second, _ in epochs]
-    emit(
-        {
-            "epoch_seconds": float(np.median(seconds[1:])),
-            "first_epoch_seconds": seconds[0],
-            "loss": epochs[-1][1],
-            "parameters": sum(p.numel() for p in model.parameters()),
-            "version": torch.__version__,
-        }
-    )
+    runs = [timed(lambda: train_epoch(model, optimiser, x, y, present)) for _ in range(given.times)]
+    parameters = sum(p.numel() for p in model.parameters())
+    return side.Trained([seconds for seconds, _ in runs], runs[-1][1], parameters)
 
 
 if __name__ == "__main__":
-    main()
+    side.epochs(("torch",), train)

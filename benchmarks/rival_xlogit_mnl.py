@@ -1,45 +1,44 @@
-"""The multinomial logit in xlogit, with and without standard errors. Environment ``xlogit``."""
+"""The multinomial logit in xlogit. Run in the environment ``xlogit``.
+
+It wants sets of one size. Smaller ones are padded, and the padding is marked as not available;
+``--raw`` hands them over unpadded, to see what happens.
+"""
 
 import argparse
-from importlib import metadata
 
 import numpy as np
-from data import marks
-from report import emit, timed
+import side
+from data import is_ragged, marks, numbers, padded
 from xlogit import MultinomialLogit
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data")
-    parser.add_argument("--fits", type=int, required=True)
-    given = parser.parse_args()
-    data = dict(np.load(given.data))
-    sizes, x = data["sizes"], data["items"]
-    y = marks(sizes, data["chosen"])
-    ids = np.repeat(np.arange(len(sizes)), sizes)
-    alternatives = np.tile(np.arange(sizes[0]), len(sizes))
-    names = [f"x{i}" for i in range(x.shape[1])]
-
-    def fit(skip: bool) -> MultinomialLogit:
-        model = MultinomialLogit()
-        model.fit(x, y, names, alternatives, ids, skip_std_errs=skip, verbose=0)
-        return model
-
-    plain = [timed(lambda: fit(skip=True)) for _ in range(given.fits + 1)]
-    full = [timed(lambda: fit(skip=False)) for _ in range(given.fits + 1)]
-    model = full[-1][1]
-    emit(
-        {
-            "first_fit_seconds": plain[0][0],
-            "fit_seconds": float(np.median([seconds for seconds, _ in full[1:]])),
-            "plain_fit_seconds": float(np.median([seconds for seconds, _ in plain[1:]])),
-            "log_likelihood": float(model.loglikelihood),
-            "standard_errors": model.stderr.tolist(),
-            "version": metadata.version("xlogit"),
+def prepare(choices: side.Data, given: argparse.Namespace) -> dict[str, np.ndarray]:
+    names = [f"x{i}" for i in range(choices["items"].shape[1])]
+    available = None
+    if is_ragged(choices) and not given.raw:
+        x, present = padded(choices)
+        choices = {
+            "items": x.reshape(-1, x.shape[2]),
+            "sizes": np.full(len(x), x.shape[1]),
+            "chosen": choices["chosen"],
         }
-    )
+        available = present.ravel().astype(np.int64)
+    sets, items = numbers(choices)
+    return {
+        "X": choices["items"],
+        "y": marks(choices["sizes"], choices["chosen"]),
+        "varnames": names,
+        "alts": items,
+        "ids": sets,
+        "avail": available,
+    }
+
+
+def fit(prepared: dict[str, np.ndarray], given: argparse.Namespace) -> side.Estimate:
+    model = MultinomialLogit()
+    model.fit(**prepared, skip_std_errs=not given.errors, verbose=0)
+    return side.Estimate(model.coeff_, model.stderr if given.errors else None)
 
 
 if __name__ == "__main__":
-    main()
+    side.fits(("xlogit",), prepare, fit)

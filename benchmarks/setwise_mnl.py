@@ -2,45 +2,25 @@
 
 import argparse
 
-import numpy as np
+import side
 from data import marks
-from report import emit, timed, versions
+
+import setwise as sw
 
 
-def start() -> object:
-    """Import what a fit needs, before the clock of the first fit starts."""
-    import setwise
+def prepare(choices: side.Data, given: argparse.Namespace) -> sw.Choices:
+    chosen = marks(choices["sizes"], choices["chosen"])
+    return sw.read(choices["items"], set=choices["sizes"], chosen=chosen)
 
-    return setwise.read, setwise.MNL, setwise.__version__
+
+def fit(prepared: sw.Choices, given: argparse.Namespace) -> side.Estimate:
+    model = sw.MNL().fit(prepared)
+    return side.Estimate(model.coef_, model.standard_errors_)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data")
-    parser.add_argument("--fits", type=int, required=True)
-    given = parser.parse_args()
-    data = dict(np.load(given.data))
-    chosen = marks(data["sizes"], data["chosen"])
-    import_seconds, (read, mnl, _) = timed(start)
-    reads = [
-        timed(lambda: read(data["items"], set=data["sizes"], chosen=chosen))
-        for _ in range(given.fits)
-    ]
-    choices = reads[-1][1]
-    fits = [timed(lambda: mnl().fit(choices)) for _ in range(given.fits + 1)]
-    model = fits[-1][1]
-    emit(
-        {
-            "import_seconds": import_seconds,
-            "first_read_seconds": reads[0][0],
-            "read_seconds": float(np.median([seconds for seconds, _ in reads])),
-            "first_fit_seconds": fits[0][0],
-            "fit_seconds": float(np.median([seconds for seconds, _ in fits[1:]])),
-            "log_likelihood": model.log_likelihood_,
-            "standard_errors": model.standard_errors_.tolist(),
-            "versions": versions("setwise", "numpy", "scipy"),
-        }
-    )
+    sw.MNL  # noqa: B018 (setwise imports on first use: before the clock of the first fit starts)
+    side.fits(("setwise", "numpy", "scipy"), prepare, fit)
 
 
 if __name__ == "__main__":

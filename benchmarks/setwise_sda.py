@@ -9,46 +9,54 @@ of the usual size, is measured beside it.
 import argparse
 import time
 
+import data
 import jax
 import numpy as np
-from data import marks
 from report import emit, timed, versions
 
 import setwise as sw
 
 L, K, HIDDEN = 24, 16, 16
+SDA = sw.models.Sizes(dimension=L, components=K, hidden=HIDDEN, wiring="joint")
 
 
-def read(path: str) -> sw.Choices:
-    data = np.load(path)
-    chosen = marks(data["sizes"], data["chosen"])
-    return sw.read(data["items"], set=data["sizes"], chosen=chosen)
+def read(arrays: dict[str, np.ndarray]) -> sw.Choices:
+    chosen = data.marks(arrays["sizes"], arrays["chosen"])
+    return sw.read(arrays["items"], set=arrays["sizes"], chosen=chosen)
 
 
-def options(epochs: int) -> sw.Training:
+def options(epochs: int, rate: float = 1e-3) -> sw.Training:
     """As on the rival's side: a constant rate, AdamW's weight decay, no dropout, no stopping."""
     return sw.Training(
         epochs=epochs, patience=epochs, batch_size=128,
-        learning_rate=1e-3, decay=1.0, weight_decay=1e-2, dropout=0.0,
+        learning_rate=rate, decay=1.0, weight_decay=1e-2, dropout=0.0,
     )  # fmt: skip
 
 
 def train(
-    choices: sw.Choices, validation: sw.Choices, epochs: int, seed: int
+    choices: sw.Choices,
+    validation: sw.Choices,
+    how: sw.Training,
+    seed: int,
+    name: str = "sda",
+    sizes: sw.models.Sizes = SDA,
 ) -> tuple[np.ndarray, sw.training.Fit]:
-    """Seconds of each epoch, and the fit.
+    """Seconds of each epoch, and the fit, of a model of the zoo.
 
     ``setwise.training.fit`` is what ``sw.SDA.fit`` calls; it reports each epoch as it ends.
     """
     schema = sw.Schema.fit(choices)
-    sizes = sw.models.Sizes(dimension=L, components=K, hidden=HIDDEN, wiring="joint")
-    model = sw.models.ZOO["sda"].build(schema.width, sizes, jax.random.key(seed))
+    model = sw.models.ZOO[name].build(schema.width, sizes, jax.random.key(seed))
     moments = [time.perf_counter()]
     result = sw.training.fit(
-        model, schema.encode(choices), schema.encode(validation), options(epochs), seed,
+        model, schema.encode(choices), schema.encode(validation), how, seed,
         on_epoch=lambda record: moments.append(time.perf_counter()),
     )  # fmt: skip
     return np.diff(moments), result
+
+
+def parameters(model: sw.models.Model) -> int:
+    return sum(leaf.size for leaf in jax.tree.leaves(model) if isinstance(leaf, jax.Array))
 
 
 def main() -> None:
@@ -58,15 +66,15 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, required=True)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
-    choices, valid = read(given.train), read(given.valid)
-    alone, result = train(choices, valid.take(np.array([0])), given.epochs, given.seed)
-    validated, _ = train(choices, valid, given.epochs, given.seed)
+    choices, valid = (read(data.read(path)) for path in (given.train, given.valid))
+    how = options(given.epochs)
+    alone, result = train(choices, valid.take(np.array([0])), how, given.seed)
+    validated, _ = train(choices, valid, how, given.seed)
     estimator = sw.SDA(
         L, components=K, hidden=HIDDEN, wiring="joint", comparison="inner",
-        training=options(given.epochs), seed=given.seed,
+        training=how, seed=given.seed,
     )  # fmt: skip
     whole, _ = timed(lambda: estimator.fit(choices, valid))
-    arrays = (leaf for leaf in jax.tree.leaves(result.model) if isinstance(leaf, jax.Array))
     emit(
         {
             "epoch_seconds": float(np.median(alone[1:])),
@@ -74,7 +82,7 @@ def main() -> None:
             "first_epoch_seconds": float(alone[0]),
             "fit_seconds": whole,
             "loss": result.history[-1]["loss"],
-            "parameters": sum(array.size for array in arrays),
+            "parameters": parameters(result.model),
             "versions": versions("setwise", "jax", "numpy"),
         }
     )

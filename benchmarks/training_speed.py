@@ -5,7 +5,6 @@ median over the epochs of a run (the first left out), then the median over the r
 runs with one thread and with two, and the better counts.
 """
 
-import os
 import sys
 import tempfile
 from pathlib import Path
@@ -59,12 +58,12 @@ def measure(
         where = f"{items} items x {features} features, turn {repeat + 1} of {plan.repeats}"
         turn = ("--epochs", plan.epochs, "--seed", repeat)
         report.say(f"{where}: setwise")
-        env = with_own_cache(folder / f"cache-{items}")
+        env = report.with_own_cache(folder / f"cache-{items}")
         run = report.run_side(sys.executable, "setwise_sda.py", train, valid, *turn, env=env)
         ours.append(report.required(run))
         for threads in THREADS if torch else ():
             report.say(f"{where}: PyTorch, threads: {threads}")
-            arguments = (train, *turn, "--threads", threads)
+            arguments = (train, "--times", plan.epochs, "--seed", repeat, "--threads", threads)
             run = report.run_side(torch, "rival_torch_sda.py", *arguments)
             rival[threads] += [run] if run else []
     report.say(f"{items} items x {features} features: roofline")
@@ -79,12 +78,6 @@ def write_data(items: int, features: int, plan: Plan, folder: Path) -> tuple[Pat
     choices = data.make(whole, items, features, seed=0, context=True)
     train, valid = data.part(choices, 0, plan.sets), data.part(choices, plan.sets, whole)
     return data.write(folder, f"train-{items}", train), data.write(folder, f"valid-{items}", valid)
-
-
-def with_own_cache(folder: Path) -> dict[str, str]:
-    """The environment with an empty cache of compiled programs: the first turn has to compile."""
-    env = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
-    return env | {"XDG_CACHE_HOME": str(folder)}
 
 
 def summary(
@@ -112,7 +105,7 @@ def summary(
     }
     if rival:
         result["torch"] = against_torch(plan, ours, rival)
-        result["versions"] |= {"torch": next(iter(rival.values()))[0]["version"]}
+        result["versions"] |= next(iter(rival.values()))[0]["versions"]
     steps = -(-plan.sets // shape.batch)
     result["roofline"] = {
         "operations_a_step": operations(shape),

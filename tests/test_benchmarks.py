@@ -1,0 +1,168 @@
+"""The benchmarks' own arithmetic, and a quick run of setwise's sides.
+
+Rivals live in environments that `make bench` makes; what is not there is skipped.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+sys.path.append(str(BENCHMARKS))
+
+import all as everything  # noqa: E402
+import data  # noqa: E402
+import environments  # noqa: E402
+import epoch_speed  # noqa: E402
+import league  # noqa: E402
+import mnl_speed  # noqa: E402
+import report  # noqa: E402
+
+SIDES = [*mnl_speed.sides(), *epoch_speed.networks(), *epoch_speed.logits()]
+RIVALS = [side for side in SIDES if side.environment is not None]
+
+
+def small(folder: Path, ragged: bool) -> Path:
+    return data.write(folder, "small", data.make(200, 4, 3, seed=0, ragged=ragged))
+
+
+def test_padding_keeps_every_row_in_its_place():
+    choices = data.make(30, 5, 2, seed=1, ragged=True)
+    x, present = data.padded(choices)
+    sets, items = data.numbers(choices)
+    assert present.sum() == len(choices["items"])
+    np.testing.assert_array_equal(x[sets, items], choices["items"])
+    assert not x[~present].any()
+
+
+def test_log_likelihood_by_hand():
+    choices = {
+        "items": np.array([[0.0], [np.log(3)], [1.0], [1.0], [1.0]]),
+        "sizes": np.array([2, 3]),
+        "chosen": np.array([1, 2]),
+    }
+    expected = np.log(3 / 4) + np.log(1 / 3)
+    assert data.log_likelihood(choices, np.ones(1)) == pytest.approx(expected)
+
+
+def test_a_section_is_replaced_and_nothing_else(tmp_path, monkeypatch):
+    results = tmp_path / "RESULTS.md"
+    results.write_text("# Measured\n")
+    monkeypatch.setattr(report, "RESULTS", results)
+    report.write_section("one", "old")
+    report.write_section("two", "kept")
+    report.write_section("one", "new")
+    text = results.read_text()
+    assert "old" not in text
+    assert text.index("new") < text.index("kept")
+    assert text.count("<!-- one: begin -->") == 1
+
+
+def test_a_side_that_fails_says_why(tmp_path, monkeypatch):
+    (tmp_path / "bad.py").write_text("raise ValueError('sets of one size only')")
+    monkeypatch.setattr(report, "FOLDER", tmp_path)
+    found = report.attempt(sys.executable, "bad.py")
+    assert found == {"error": "ValueError: sets of one size only"}
+    assert report.run_side(sys.executable, "bad.py") is None
+
+
+def outcome(name: str, seconds: float, against: str = "") -> league.Outcome:
+    return {"name": name, "against": against, "seconds": seconds}
+
+
+def test_who_is_first():
+    figure = league.Figure("seconds", "A fit")
+    outcomes = [outcome("ours", 1.0), outcome("slow", 3.0, "ours"), outcome("slower", 9.0, "ours")]
+    found = league.standings("ours", outcomes, [figure])
+    assert found == "- A fit: ours is **first**, 3.0× ahead of slow."
+    assert league.advantage(outcomes[1], outcomes, "seconds") == "3.0×"
+
+
+def test_what_noise_could_turn_is_a_tie():
+    figure = league.Figure("seconds", "A fit", {"": "It checks more."})
+    for seconds in (0.98, 1.02):
+        outcomes = [outcome("ours", seconds), outcome("theirs", 1.0, "ours")]
+        found = league.standings("ours", outcomes, [figure])
+        assert found == "- A fit: ours and theirs are level, and **first**."
+
+
+def test_being_behind_is_said_with_the_reason():
+    figure = league.Figure("seconds", "A fit", {"": "It checks more."})
+    outcomes = [outcome("ours", 1.0), outcome("fast", 0.5, "ours"), outcome("slow", 2.0, "ours")]
+    found = league.standings("ours", outcomes, [figure])
+    assert found == "- A fit: ours is behind fast by 2.0×. It checks more."
+    assert league.advantage(outcomes[1], outcomes, "seconds") == "0.50×"
+
+
+def test_the_better_number_of_threads_counts(tmp_path, monkeypatch):
+    taken = {"1": [3.0, 1.0, 2.0], "2": [9.0, 9.0, 0.5]}
+
+    def attempt(python, script, *arguments, env):
+        threads = str(arguments[arguments.index("--threads") + 1])
+        return {"fit_seconds": taken[threads].pop(0), "versions": {"some": "1"}}
+
+    monkeypatch.setattr(report, "attempt", attempt)
+    monkeypatch.setattr(league, "python_of", lambda rival: Path(sys.executable))
+    side = league.Side("some", "some.py", "some", threads=(1, 2))
+    (found,) = league.play([side], tmp_path, times=1, repeats=3, decisive="fit_seconds")
+    assert found["threads"] == 1
+    assert found["fit_seconds"] == 2.0
+
+
+def test_a_rival_that_fails_does_not_end_the_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "attempt", lambda *_, **__: {"error": "no"})
+    monkeypatch.setattr(league, "python_of", lambda rival: None if rival == "gone" else Path("p"))
+    sides = [league.Side("gone", "a.py", "gone"), league.Side("broken", "b.py", "broken")]
+    found = league.play(sides, tmp_path, times=1, repeats=2, decisive="fit_seconds")
+    assert [outcome["error"] for outcome in found] == ["does not install", "no"]
+
+
+def test_every_side_has_its_script_and_environment():
+    for side in SIDES:
+        assert (BENCHMARKS / side.script).exists()
+        assert side.environment is None or side.environment in environments.RIVALS
+
+
+@pytest.mark.parametrize("script", everything.scripts(), ids=lambda script: script.stem)
+def test_every_benchmark_has_a_quick_run(script):
+    done = subprocess.run([sys.executable, script, "--help"], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "--quick" in done.stdout
+    assert "--write" in done.stdout
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_our_fit_reaches_the_optimum(tmp_path, ragged):
+    path = small(tmp_path, ragged)
+    found = report.attempt(sys.executable, "setwise_mnl.py", path, "--times", 2)
+    truth = np.linspace(-1, 1, 3)
+    assert found["log_likelihood"] >= data.log_likelihood(data.read(path), truth)
+    assert len(found["standard_errors"]) == 3
+    assert found["memory"] > found["memory_growth"] >= 0
+
+
+def test_our_epochs_run(tmp_path):
+    path = small(tmp_path, ragged=True)
+    options = ("--times", 3, "--model", "sda")
+    found = report.attempt(sys.executable, "setwise_epoch.py", path, *options)
+    assert 0 < found["epoch_seconds"] < found["first_epoch_seconds"]
+    assert found["parameters"] > 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("side", RIVALS, ids=lambda side: side.name)
+def test_rival_runs(tmp_path, side):
+    home = environments.FOLDER / side.environment
+    if not (home / "installed").exists():
+        pytest.skip(f"{side.environment} is not installed: run python benchmarks/environments.py")
+    threads = () if side.threads == (None,) else ("--threads", 1)
+    path = small(tmp_path, ragged=False)
+    python = home / "bin" / "python"
+    found = report.attempt(python, side.script, path, "--times", 2, *side.arguments, *threads)
+    assert "error" not in found
+    if side in mnl_speed.sides():
+        ours = report.attempt(sys.executable, "setwise_mnl.py", path, "--times", 1)
+        assert found["log_likelihood"] == pytest.approx(ours["log_likelihood"], abs=1e-4)
