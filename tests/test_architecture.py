@@ -19,7 +19,7 @@ LAYERS = (
     {"choices", "models"},
     {"datasets", "metrics"},
     {"training"},
-    {"estimators", "artifact", "progress"},
+    {"estimators", "artifact", "progress", "tuning"},
     {"experiments"},
     {"cli", "__main__"},
 )

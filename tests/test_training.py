@@ -170,7 +170,7 @@ def stop_after(epochs, error):
 
 @pytest.mark.parametrize("dropout", [0.0, 0.3])
 def test_a_fit_that_died_resumes_to_the_same_bits(tmp_path, monkeypatch, dropout):
-    monkeypatch.setattr("setwise.training.fitting.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("setwise.training.checkpoint.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     options = dataclasses.replace(QUICK, epochs=6, dropout=dropout)
     whole = trained(options)
     for epochs in (1, 3, 4):

@@ -24,6 +24,9 @@ _HOMES = {
     "SDW": "setwise.estimators",
     "Schema": "setwise.choices",
     "Training": "setwise.training",
+    "Range": "setwise.tuning",
+    "Tuning": "setwise.tuning",
+    "tune": "setwise.tuning",
     "compare": "setwise.experiments",
     "AdaRank": "setwise.estimators",
     "ChoiceModel": "setwise.estimators",
@@ -40,10 +43,28 @@ _HOMES = {
     "read": "setwise.choices",
     "split": "setwise.choices",
 }
-_ROOMS = ("choices", "datasets", "estimators", "experiments", "metrics", "models", "training")
+_ROOMS = (
+    "choices",
+    "datasets",
+    "estimators",
+    "experiments",
+    "metrics",
+    "models",
+    "training",
+    "tuning",
+)
 
 if TYPE_CHECKING:
-    from setwise import choices, datasets, estimators, experiments, metrics, models, training
+    from setwise import (
+        choices,
+        datasets,
+        estimators,
+        experiments,
+        metrics,
+        models,
+        training,
+        tuning,
+    )
     from setwise._errors import InputError
     from setwise.choices import Choices, Schema, read, split
     from setwise.estimators import (
@@ -67,6 +88,7 @@ if TYPE_CHECKING:
     from setwise.experiments import compare
     from setwise.models import Aggregation
     from setwise.training import Training
+    from setwise.tuning import Range, Tuning, tune
 
 
 def __getattr__(name: str) -> Any:
@@ -99,10 +121,12 @@ __all__ = [
     "MixedMNL",
     "NestedLogit",
     "RandomChoice",
+    "Range",
     "SVMRank",
     "Schema",
     "SingleFeature",
     "Training",
+    "Tuning",
     "WithinSetMNL",
     "choices",
     "compare",
@@ -115,5 +139,7 @@ __all__ = [
     "read",
     "split",
     "training",
+    "tune",
+    "tuning",
     "zoo",
 ]

@@ -1,7 +1,7 @@
 """Progress on a terminal: a bar with the loss and the best validation score, on standard error."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from setwise.training import OnEpoch, Training
@@ -9,10 +9,39 @@ from setwise.training import OnEpoch, Training
 
 @contextmanager
 def epoch_bar(title: str, options: Training, wanted: bool | None) -> Iterator[OnEpoch | None]:
-    """A callback that draws the bar, or None where nobody watches.
+    """A callback that draws the bar of one fit, or None where nobody watches."""
+    with _bar("epoch", title, options.epochs, wanted) as draw:
+        if draw is None:
+            yield None
+            return
 
-    ``wanted=None`` shows the bar on a terminal only.
-    """
+        def on_epoch(record: Mapping[str, int | float]) -> None:
+            state = f"loss {record['loss']:.4f}  best {options.stop_on} {record['best']:.4f}"
+            draw(int(record["epoch"]) + 1, state)
+
+        yield on_epoch
+
+
+@contextmanager
+def population_bar(title: str, members: int, wanted: bool | None) -> Iterator[OnEpoch | None]:
+    """A callback that draws the bar of a population, or None where nobody watches."""
+    with _bar("model", title, members, wanted) as draw:
+        if draw is None:
+            yield None
+            return
+
+        def on_epoch(record: Mapping[str, int | float]) -> None:
+            state = f"{record['training']} training, epoch {record['epoch']}"
+            draw(int(record["finished"]), state)
+
+        yield on_epoch
+
+
+@contextmanager
+def _bar(
+    unit: str, title: str, total: int, wanted: bool | None
+) -> Iterator[Callable[[int, str], None] | None]:
+    """Draws how many units are done, and a few words; ``wanted=None``: on a terminal only."""
     if wanted is False or (wanted is None and not sys.stderr.isatty()):
         yield None
         return
@@ -22,18 +51,10 @@ def epoch_bar(title: str, options: Training, wanted: bool | None) -> Iterator[On
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("epoch {task.completed}/{task.total}"),
+        TextColumn(unit + " {task.completed}/{task.total}"),
         TextColumn("{task.fields[state]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(title, total=options.epochs, state="compiling …")
-
-        def on_epoch(record: Mapping[str, int | float]) -> None:
-            bars.update(
-                task,
-                completed=record["epoch"] + 1,
-                state=f"loss {record['loss']:.4f}  best {options.stop_on} {record['best']:.4f}",
-            )
-
-        yield on_epoch
+        task = bars.add_task(title, total=total, state="compiling …")
+        yield lambda done, state: bars.update(task, completed=done, state=state)

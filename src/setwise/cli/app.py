@@ -1,4 +1,4 @@
-"""The commands: fit, predict, evaluate, compare (and datasets, beside)."""
+"""The commands: fit, predict, evaluate, models, compare (and datasets and tune, beside)."""
 
 import sys
 import warnings
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from setwise._errors import InputError
-from setwise.cli import datasets, show
+from setwise.cli import datasets, show, tune
 from setwise.cli.source import TABLE_HELP, Json, Source, takes_source
 from setwise.cli.values import (
     Objective,
@@ -74,7 +74,7 @@ def fit(
     }  # fmt: skip
     estimator = configured(model, seed=seed, dimension=dimension, training=training)
     choices = source.read(seed)
-    _tell_dropped(choices)
+    show.dropped(choices)
     with _warnings_as_notes():
         estimator.fit(choices, checkpoint=checkpoint)
     estimator.save(out)
@@ -149,7 +149,7 @@ def evaluate(
     estimator = load(model)
     irregular = Irregular(on_none.value, on_multiple.value, on_duplicate.value)
     choices = estimator.read(read_table(table), with_choice=True, irregular=irregular)
-    _tell_dropped(choices)
+    show.dropped(choices)
     measured = estimator.evaluate(choices)
     if json:
         errors = dict(measured.standard_errors)
@@ -200,6 +200,9 @@ def compare(
     preset: Annotated[
         Preset, typer.Option(help="Sizes and stopping: setwise's or the paper's.")
     ] = Preset.default,
+    trials: Annotated[
+        int, typer.Option(help="Tune first, with so many trials a split; see 'setwise tune'.")
+    ] = 0,
     report: Annotated[
         Path | None, typer.Option(help="Write a page with tables and pictures here (HTML).")
     ] = None,
@@ -219,15 +222,18 @@ def compare(
     names = everyone() if models == "all" else expressions(models)
     estimators = {name: named(name, preset.value) for name in names}
     choices = source.read(seed)
-    _tell_dropped(choices)
+    show.dropped(choices)
     from setwise.experiments import compare as run
     from setwise.experiments import write_report
     from setwise.experiments.report import HEADS, cells, note
+    from setwise.tuning import Tuning
 
+    space = "paper" if preset is Preset.paper else "training"
+    tuning = Tuning(trials=trials, space=space, seed=seed) if trials else None
     with _warnings_as_notes(), show.cells_bar(len(estimators) * splits) as on_cell:
         result = run(
             estimators, choices, splits=splits, seed=seed, by=split_by.value, metric=metric,
-            on_cell=on_cell,
+            tuning=tuning, on_cell=on_cell,
         )  # fmt: skip
     if json:
         show.as_json(result.to_json())
@@ -237,6 +243,9 @@ def compare(
     if report is not None:
         write_report(result, report, f"Models of choice on {Path(source.table).stem}")
         show.note(f"wrote {report}")
+
+
+app.command()(takes_source(tune.tune))
 
 
 def main() -> None:
@@ -256,17 +265,6 @@ def _warnings_as_notes() -> Iterator[None]:
         yield
     for text in dict.fromkeys(str(warning.message) for warning in raised):
         show.note(f"warning: {text}")
-
-
-def _tell_dropped(choices: Any) -> None:
-    dropped = choices.dropped
-    for count, what in (
-        (dropped.without_choice, "sets without a choice"),
-        (dropped.several_choices, "sets with several choices"),
-        (dropped.duplicate_rows, "repeated rows"),
-    ):
-        if count:
-            show.note(f"dropped {count:,} {what}")
 
 
 def _show_metrics(measured: Any, title: str) -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from setwise.choices import Choices
     from setwise.experiments import Cell
 
 
@@ -79,6 +80,41 @@ def cells_bar(total: int) -> "Iterator[Callable[[Cell], None]]":
             bars.advance(task)
 
         yield advance
+
+
+@contextmanager
+def trials_bar() -> "Iterator[Callable[[int, int], None]]":
+    """A callback with trials done and in all: a bar on a terminal, a line a tenth elsewhere."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        told = 0
+
+        def report(done: int, total: int) -> None:
+            nonlocal told
+            if 10 * done // total > told:
+                told = 10 * done // total
+                note(f"[{done}/{total}] trials")
+
+        yield report
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
+        task = bars.add_task("trials", total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+def dropped(choices: "Choices") -> None:
+    """Tell what reading left out."""
+    for count, what in (
+        (choices.dropped.without_choice, "sets without a choice"),
+        (choices.dropped.several_choices, "sets with several choices"),
+        (choices.dropped.duplicate_rows, "repeated rows"),
+    ):
+        if count:
+            note(f"dropped {count:,} {what}")
 
 
 def _plain(value: Any) -> Any:

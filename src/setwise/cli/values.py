@@ -54,3 +54,11 @@ class Objective(StrEnum):
     cross_entropy = "cross_entropy"
     pairwise = "pairwise"
     listwise = "listwise"
+
+
+class SpaceName(StrEnum):
+    """Search spaces."""
+
+    paper = "paper"
+    training = "training"
+    wide = "wide"

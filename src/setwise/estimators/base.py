@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from setwise._errors import InputError
 from setwise.artifact import Artifact
-from setwise.choices import Choices, Encoded, Irregular, Schema, open_table, read_as
+from setwise.choices import Choices, Encoded, Irregular, Schema, open_table, read_as, split
 from setwise.metrics import Metrics, measure, predicted
 from setwise.models import Model
 from setwise.training import row_log_probabilities
@@ -159,7 +159,7 @@ class Estimator(BaseEstimator):
         return real
 
     def _check_fitted(self) -> None:
-        if not hasattr(self, "model_"):
+        if not hasattr(self, "schema_"):
             name = type(self).__name__
             raise NotFittedError(f"this {name} is not fitted yet; call fit(choices) first")
 
@@ -190,6 +190,13 @@ def trainable(choices: object) -> Choices:
             "choices.limit(min_items=2), on the command line --min-items 2"
         )
     return choices
+
+
+def held_out(choices: Choices, seed: int) -> tuple[Choices, Choices]:
+    """Training and validation parts, 80:20: whole groups where a group column was read."""
+    by: Literal["set", "group"] = "set" if choices.group is None else "group"
+    train, validation = split(choices, (0.8, 0.2), seed, by)
+    return train, validation
 
 
 def _ranks(probability: Float[np.ndarray, " rows"], choices: Choices) -> Float[np.ndarray, " rows"]:

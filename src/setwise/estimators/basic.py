@@ -17,8 +17,8 @@ from scipy.optimize import brentq
 from setwise._errors import InputError
 from setwise._trees import with_arrays
 from setwise.artifact import Artifact
-from setwise.choices import Choices, Encoded, Schema, split
-from setwise.estimators.base import Estimator, trainable
+from setwise.choices import Choices, Encoded, Schema
+from setwise.estimators.base import Estimator, held_out, trainable
 from setwise.metrics import Ranks
 from setwise.models import ZOO, Aggregation, Sizes
 
@@ -231,13 +231,6 @@ def chosen_of(encoded: Encoded) -> np.ndarray:
     """The chosen positions of training data, which has them."""
     assert encoded.chosen is not None
     return encoded.chosen
-
-
-def held_out(choices: Choices, seed: int) -> tuple[Choices, Choices]:
-    """Training and validation parts, 80:20: whole groups where a group column was read."""
-    by: Literal["set", "group"] = "set" if choices.group is None else "group"
-    train, validation = split(choices, (0.8, 0.2), seed, by)
-    return train, validation
 
 
 def _columns(schema: Schema, feature: str | None) -> list[int]:

@@ -41,7 +41,7 @@ class Entry:
         if self.name in _COUNTS:
             return _COUNTS[self.name](features)
         estimator = self.make()
-        sizes = estimator._sizes() if isinstance(estimator, TrainedEstimator) else Sizes()
+        sizes = estimator.sizes() if isinstance(estimator, TrainedEstimator) else Sizes()
         return ZOO[self.name].parameters(features, sizes)
 
 

@@ -2,6 +2,7 @@
 
 import warnings
 from abc import abstractmethod
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -45,6 +46,11 @@ class Estimated(Estimator):
     def _model(self) -> Model:
         """The model that the fitted attributes describe, on standardised columns."""
 
+    @cached_property
+    def model_(self) -> Model:  # type: ignore[override]
+        """What predicts; JAX is slow to start, and those who only estimate need not wait."""
+        return self._model()
+
     @property
     def standard_errors_(self) -> Float[np.ndarray, " p"]:
         """From the inverse of the observed information; NaN where not identified."""
@@ -65,7 +71,6 @@ class Estimated(Estimator):
             setattr(estimator, f"{name}_", artifact.arrays[name])
         for name in STATISTICS:
             setattr(estimator, f"{name}_", artifact.fitted[name])
-        estimator.model_ = estimator._model()
         return estimator
 
 

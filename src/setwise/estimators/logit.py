@@ -55,7 +55,7 @@ class ConvexLogit(Estimated):
         self.identified_ = optimum.identified
         for name in STATISTICS:
             setattr(self, f"{name}_", getattr(optimum, name))
-        self.model_ = self._model()
+        self.__dict__.pop("model_", None)  # that of an earlier fit
         warn_of_separation(self.feature_names_, optimum.separated)
         return self
 

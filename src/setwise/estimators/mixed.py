@@ -3,7 +3,6 @@
 import warnings
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from jax import random
@@ -13,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from setwise._errors import InputError
 from setwise._trees import with_arrays
-from setwise.choices import Choices, Encoded, Schema, split
-from setwise.estimators.base import trainable
+from setwise.choices import Choices, Encoded, Schema
+from setwise.estimators.base import held_out, trainable
 from setwise.estimators.estimated import Estimated
 from setwise.estimators.summary import Summary
 from setwise.models.mixture import Mixture
@@ -82,9 +81,7 @@ class MixedMNL(Estimated):
         if self.classes is not None:
             self._solve(choices, self.classes)
         elif validation is None:
-            by: Literal["set", "group"] = "set" if choices.group is None else "group"
-            part, held = split(choices, (0.8, 0.2), self.seed, by)
-            self._solve(choices, self._best(part, held))
+            self._solve(choices, self._best(*held_out(choices, self.seed)))
         else:
             self._solve(choices, self._best(choices, trainable(validation)))
         if not self.converged_ or self._separated():

@@ -11,10 +11,12 @@ from sklearn.base import clone
 
 from setwise._errors import InputError
 from setwise.choices import Choices, split
-from setwise.estimators import Estimator, named
+from setwise.estimators import Estimator, TrainedEstimator, named
 from setwise.estimators.base import trainable
 from setwise.experiments import statistics
+from setwise.experiments.tuned import tune_parts
 from setwise.metrics import HIGHER_IS_BETTER
+from setwise.tuning import Tuning
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,7 @@ def compare(
     sizes: tuple[float, float, float] = (0.5, 0.25, 0.25),
     by: Literal["set", "group", "time"] = "set",
     metric: str = "nll",
+    tuning: Tuning | None = None,
     on_cell: Callable[[Cell], None] | None = None,
 ) -> Comparison:
     """Train every model on the same random splits and compare them on the test parts.
@@ -135,6 +138,8 @@ def compare(
         sizes: shares of training, validation and test sets.
         by: what to split by, as in :func:`setwise.split`.
         metric: what the leaderboard is sorted by.
+        tuning: tune the models that train by gradients first, in every split on its own; by
+            default they keep their arguments.
         on_cell: called after each model on each split.
 
     >>> import setwise as sw
@@ -154,13 +159,28 @@ def compare(
     if metric not in HIGHER_IS_BETTER:
         raise InputError(f"metric '{metric}' is not one of {', '.join(HIGHER_IS_BETTER)}")
     trainable(choices)
+    tuned = {
+        name: estimator
+        for name, estimator in models.items()
+        if tuning is not None and isinstance(estimator, TrainedEstimator)
+    }
     cells = []
+
+    def add(cell: Cell) -> None:
+        cells.append(cell)
+        if on_cell is not None:
+            on_cell(cell)
+
     for number in range(splits):
-        train, valid, test = split(choices, sizes, seed + number, by)
+        parts = split(choices, sizes, seed + number, by)
         for name, estimator in models.items():
-            cells.append(_cell(name, estimator, number, seed, (train, valid, test)))
-            if on_cell is not None:
-                on_cell(cells[-1])
+            if name not in tuned:
+                add(_cell(name, estimator, number, seed, parts))
+    for name, estimator in tuned.items():
+        assert tuning is not None
+        every = [split(choices, sizes, seed + number, by) for number in range(splits)]
+        for one in tune_parts(estimator, every, seed, tuning):
+            add(Cell(name, one.split, dict(one.test), one.seconds))
     return Comparison(tuple(cells), repr(choices), sizes, metric)
 
 

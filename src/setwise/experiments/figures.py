@@ -1,12 +1,14 @@
 """Figures as SVG text: readable, safe for colour-blind readers, the same bytes every time."""
 
 import io
+from collections.abc import Sequence
 
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from setwise.experiments.comparison import Comparison
+from setwise.tuning import Tuned
 
 LABELS = {
     "top1": "top-1 accuracy (%)",
@@ -61,6 +63,26 @@ def splits(comparison: Comparison) -> str:
     panel.grid(alpha=0.3)
     if len(comparison.models) > 1:
         panel.legend(frameon=False, ncols=4)
+    return _svg(figure)
+
+
+def tuning_history(tuned: Sequence[Tuned]) -> str:
+    """All trials of each study in their order, with a line for the best so far."""
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    panel = figure.subplots()
+    for i, one in enumerate(tuned):
+        colour = COLOURS[i % len(COLOURS)]
+        label = f"split {i + 1}" if len(tuned) > 1 else "best so far"
+        numbers = np.arange(1, len(one.trials) + 1)
+        for pruned, marker in ((False, "o"), (True, "x")):
+            here = [trial.pruned is pruned and np.isfinite(trial.value) for trial in one.trials]
+            values = np.array([trial.value for trial in one.trials])
+            panel.plot(numbers[here], values[here], marker, color=colour, alpha=0.4, markersize=4)
+        panel.step(numbers, one.best_so_far(), where="post", color=colour, label=label)
+    panel.set_xlabel("trial (crosses: pruned)")
+    panel.set_ylabel(f"validation {tuned[0].measure}")
+    panel.grid(alpha=0.3)
+    panel.legend(frameon=False, ncols=5)
     return _svg(figure)
 
 

@@ -2,8 +2,19 @@
 
 from setwise.models.aggregation import Aggregation
 from setwise.models.blueprint import About, Blueprint, Sizes
+from setwise.models.ensemble import Ensemble
 from setwise.models.model import Dropout, Model
 from setwise.models.recipes import Recipe
 from setwise.models.zoo import ZOO
 
-__all__ = ["ZOO", "About", "Aggregation", "Blueprint", "Dropout", "Model", "Recipe", "Sizes"]
+__all__ = [
+    "ZOO",
+    "About",
+    "Aggregation",
+    "Blueprint",
+    "Dropout",
+    "Ensemble",
+    "Model",
+    "Recipe",
+    "Sizes",
+]

@@ -1,11 +1,26 @@
 """Training: it knows data and models; neither knows it."""
 
 from setwise._engine import keep_compiled_programs
+from setwise.training.chunk import Prune
 from setwise.training.fitting import Fit, OnEpoch, fit
+from setwise.training.members import Member, Task
 from setwise.training.newton import Optimum, maximise
 from setwise.training.options import Training
+from setwise.training.population import fit_population
 from setwise.training.scoring import row_log_probabilities
 
 keep_compiled_programs()
 
-__all__ = ["Fit", "OnEpoch", "Optimum", "Training", "fit", "maximise", "row_log_probabilities"]
+__all__ = [
+    "Fit",
+    "Member",
+    "OnEpoch",
+    "Optimum",
+    "Prune",
+    "Task",
+    "Training",
+    "fit",
+    "fit_population",
+    "maximise",
+    "row_log_probabilities",
+]

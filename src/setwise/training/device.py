@@ -21,18 +21,26 @@ class DeviceData(NamedTuple):
     weight: Float[Array, " sets"]
 
 
-def to_device(encoded: Encoded) -> DeviceData:
-    """Move choices to the device; weights are scaled to a mean of one."""
-    weight = np.ones(len(encoded)) if encoded.weight is None else encoded.weight
-    chosen = np.zeros(len(encoded)) if encoded.chosen is None else encoded.chosen
+def to_device(*parts: Encoded) -> DeviceData:
+    """Move choices to the device, the sets of each part after those of the part before.
+
+    Weights are scaled to a mean of one in each part; :func:`first_sets` says where a part begins.
+    """
+    before = np.concatenate([[0], np.cumsum([len(part.items) for part in parts])])
+    starts = [part.offsets[:-1] + rows for part, rows in zip(parts, before, strict=False)]
     return DeviceData(
-        items=_padded(encoded.items.astype(np.float32, copy=False)),
-        context=_padded(encoded.context.astype(np.float32, copy=False)),
-        starts=_padded(encoded.offsets[:-1].astype(np.int32)),
-        sizes=_padded(encoded.sizes.astype(np.int32)),
-        chosen=_padded(chosen.astype(np.int32)),
-        weight=_padded((weight / weight.mean()).astype(np.float32)),
+        items=_padded([part.items.astype(np.float32, copy=False) for part in parts]),
+        context=_padded([part.context.astype(np.float32, copy=False) for part in parts]),
+        starts=_padded([start.astype(np.int32) for start in starts]),
+        sizes=_padded([part.sizes.astype(np.int32) for part in parts]),
+        chosen=_padded([_chosen(part) for part in parts]),
+        weight=_padded([_weight(part) for part in parts]),
     )
+
+
+def first_sets(*parts: Encoded) -> Int[np.ndarray, " parts"]:
+    """The number of each part's first set in :func:`to_device` of all parts."""
+    return np.cumsum([0, *(len(part) for part in parts[:-1])])
 
 
 def gather(
@@ -54,6 +62,17 @@ def gather(
     return jnp.concatenate([items, context], -1), present
 
 
-def _padded(values: np.ndarray) -> Array:
-    spare = round_up(len(values)) - len(values)
-    return jnp.asarray(np.pad(values, [(0, spare)] + [(0, 0)] * (values.ndim - 1)))
+def _chosen(part: Encoded) -> Int[np.ndarray, " sets"]:
+    chosen = np.zeros(len(part)) if part.chosen is None else part.chosen
+    return chosen.astype(np.int32)
+
+
+def _weight(part: Encoded) -> Float[np.ndarray, " sets"]:
+    weight = np.ones(len(part)) if part.weight is None else part.weight
+    return (weight / weight.mean()).astype(np.float32)
+
+
+def _padded(values: list[np.ndarray]) -> Array:
+    whole = np.concatenate(values) if len(values) > 1 else values[0]
+    spare = round_up(len(whole)) - len(whole)
+    return jnp.asarray(np.pad(whole, [(0, spare)] + [(0, 0)] * (whole.ndim - 1)))

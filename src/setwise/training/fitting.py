@@ -1,8 +1,9 @@
 """The host's part of training: epochs, early stopping, progress, checkpoints, Ctrl-C."""
 
+import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import jax
@@ -19,20 +20,23 @@ from setwise.training.device import DeviceData, to_device
 from setwise.training.options import Training
 from setwise.training.scoring import Scorer
 
-SECONDS_BETWEEN_CHECKPOINTS = 2.0
-
 OnEpoch = Callable[[Mapping[str, int | float]], None]
-"""Called after every epoch with epoch, loss, nll, accuracy and best (so far)."""
+"""Called after every epoch with its record: epoch, loss, nll, accuracy and best (so far)."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What training gives: the best model, what happened, and whether Ctrl-C ended it."""
+    """What training gives: the best model, what happened, and how it ended.
+
+    ``interrupted``: Ctrl-C ended it; ``diverged``: its loss was not a number (in populations, where
+    one bad member must not end the others; alone, that is an error).
+    """
 
     model: Model
     history: tuple[dict[str, int | float], ...]
     best_epoch: int
-    interrupted: bool
+    interrupted: bool = False
+    diverged: bool = False
 
 
 def fit(
@@ -49,11 +53,12 @@ def fit(
     Ctrl-C ends training early with the best model so far. With a checkpoint folder, a killed fit
     goes on where it was and ends with the identical model.
     """
-    mark = ""
+    mark, path = "", None
     progress = Progress(loop.start(model), model)
     if checkpoint_folder is not None:
-        mark = checkpoint.fingerprint(model, train, valid, options, seed)
-        progress = checkpoint.resume(checkpoint_folder, progress, mark)
+        path = checkpoint_folder / checkpoint.FILE
+        mark = checkpoint.fingerprint(model, (train, valid), [asdict(options), seed])
+        progress = checkpoint.resume(path, progress, mark)
     epochs = _Epochs(train, valid, options, seed)
     saved, interrupted = time.monotonic(), False
     try:
@@ -61,9 +66,9 @@ def fit(
             progress = epochs.after(progress)
             if on_epoch is not None:
                 on_epoch(progress.history[-1])
-            due = time.monotonic() - saved > SECONDS_BETWEEN_CHECKPOINTS
-            if checkpoint_folder is not None and (due or _finished(progress, options)):
-                checkpoint.save(checkpoint_folder, progress, mark)
+            due = time.monotonic() - saved > checkpoint.SECONDS_BETWEEN_CHECKPOINTS
+            if path is not None and (due or _finished(progress, options)):
+                checkpoint.save(path, progress, mark)
                 saved = time.monotonic()
     except KeyboardInterrupt:
         if progress.stopping.best_epoch < 0:
@@ -134,10 +139,12 @@ class _Epochs:
         assert valid.chosen is not None
         scores = self.score(model)
         weight = np.ones(len(valid)) if valid.weight is None else valid.weight
-        weight = weight / weight.sum()
         nll = -scores[valid.offsets[:-1] + valid.chosen].astype(np.float64)
+        if np.isnan(nll).any():  # weights that are no numbers have no accuracy either
+            return math.nan, math.nan
         top = Ranks.of(scores, valid.offsets, valid.chosen).top(1)
-        return float(nll @ weight), float(top @ weight)
+        # Dividing last keeps equal accuracies equal: sums of ones are exact.
+        return float(nll @ weight / weight.sum()), float(top @ weight / weight.sum())
 
 
 def _copied(leaf: object) -> object:

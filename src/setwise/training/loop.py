@@ -43,14 +43,17 @@ def start(model: Model) -> State:
     return State(model, ADAM.init(eqx.filter(model, eqx.is_inexact_array)))
 
 
-@eqx.filter_jit(donate="all-except-first")
-def run_epoch(
-    inputs: tuple[DeviceData, Int[Array, "steps batch"], Int[Array, " steps"], Hyper, Key],
-    state: State,
-    objective: str,
-    widths: tuple[int, ...],
+Inputs = tuple[DeviceData, Int[Array, "steps batch"], Int[Array, " steps"], Hyper, Key]
+"""Of an epoch: the data, the sets of each batch, its bucket (-1: idle), and the rest."""
+
+
+def epoch(
+    inputs: Inputs, state: State, objective: str, widths: tuple[int, ...], idle: bool = False
 ) -> tuple[State, Float[Array, " steps"]]:
-    """Train on the batches in turn; the mean loss of each comes back."""
+    """Train one model on the batches in turn; the mean loss of each comes back.
+
+    ``widths`` are those of the buckets; with several, or if ``idle``, steps may be idle.
+    """
     data, sets, numbers, hyper, key = inputs
     arrays, static = eqx.partition(state, eqx.is_array)
 
@@ -66,7 +69,7 @@ def run_epoch(
 
             return train
 
-        if len(widths) == 1:
+        if len(widths) == 1 and not idle:
             return on_bucket(widths[0])(arrays)
         programs = [_idle, *(on_bucket(width) for width in widths)]
         return jax.lax.switch(number + 1, programs, arrays)
@@ -74,6 +77,10 @@ def run_epoch(
     batches = (sets, numbers, jnp.arange(len(sets)))
     arrays, losses = jax.lax.scan(step, arrays, batches)
     return eqx.combine(arrays, static), losses
+
+
+run_epoch = eqx.filter_jit(epoch, donate="all-except-first")
+"""One model's epoch as a program; the state's memory is reused."""
 
 
 def _idle(arrays: Any) -> tuple[Any, Array]:

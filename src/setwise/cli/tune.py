@@ -1,0 +1,130 @@
+"""The command ``setwise tune``."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from setwise.cli import show
+from setwise.cli.source import Json, Source
+from setwise.cli.values import Preset, SpaceName, SplitBy
+
+if TYPE_CHECKING:
+    from setwise.experiments import TunedSplit
+    from setwise.tuning import Space
+
+STORAGE_HELP = (
+    "SQLite file of the study, or the URL of a database that several machines share "
+    "(postgresql://...). The same command goes on where a killed one was."
+)
+VARY_HELP = (
+    "An argument to vary as well, or otherwise: 'name=low..high', 'name=low..high log' or "
+    "'name=value,value'. May be repeated."
+)
+
+
+def tune(
+    source: Source,
+    model: Annotated[str, typer.Option(help="Name of a model; see 'setwise models'.")] = "sda",
+    trials: Annotated[int, typer.Option(help="Settings to try in each split.")] = 100,
+    space: Annotated[
+        SpaceName | None, typer.Option(help="What to vary; the default goes with the preset.")
+    ] = None,
+    vary: Annotated[list[str] | None, typer.Option(help=VARY_HELP)] = None,
+    batch: Annotated[int, typer.Option(help="Trials that train together.")] = 25,
+    prune: Annotated[bool, typer.Option("--prune", help="Stop hopeless trials early.")] = False,
+    epochs: Annotated[int | None, typer.Option(help="Most passes over the data.")] = None,
+    splits: Annotated[int, typer.Option(help="Number of random 50:25:25 splits.")] = 1,
+    split_by: Annotated[SplitBy, typer.Option(help="What stays together.")] = SplitBy.set,
+    preset: Annotated[
+        Preset, typer.Option(help="Sizes, stopping and space: setwise's or the paper's.")
+    ] = Preset.default,
+    storage: Annotated[str, typer.Option(help=STORAGE_HELP)] = "setwise-studies.sqlite",
+    out: Annotated[
+        Path | None, typer.Option(help="Write the best model of the first split here.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Picture of all trials (SVG).")] = None,
+    seed: Annotated[int, typer.Option(help="Of splits, weights, order and proposals.")] = 0,
+    json: Json = False,
+) -> None:
+    """Find the best hyper-parameters of a model on a validation part, and test them.
+
+    Each split is tuned on its own training and validation parts; its test part is used once, for
+    the best setting. Batches of trials train as one program, of all splits at once.
+
+    Example: setwise tune swissmetro --model sda --trials 50 --out tuned.setwise
+    """
+    from setwise._files import check_writable, whole_file
+    from setwise.estimators import named
+    from setwise.experiments import tune_splits, tuning_history
+    from setwise.tuning import Tuning, tunable, with_arguments
+
+    for path in (out, plot):
+        if path is not None:
+            check_writable(path)
+    name = space.value if space is not None else _SPACES[preset]
+    tuning = Tuning(trials, _space(name, vary or []), batch, prune, storage, seed)
+    estimator = tunable(named(model, preset.value))
+    if epochs is not None:
+        estimator = with_arguments(estimator, {"epochs": epochs})
+    choices = source.read(seed)
+    show.dropped(choices)
+    with show.trials_bar() as on_trials:
+        done = tune_splits(
+            estimator, choices, splits=splits, seed=seed, by=split_by.value, tuning=tuning,
+            on_trials=on_trials,
+        )  # fmt: skip
+    if json:
+        show.as_json([_as_json(one) for one in done])
+    else:
+        _show(done, model)
+    if plot is not None:
+        with whole_file(plot) as beside:
+            beside.write_text(tuning_history([one.tuned for one in done]), "utf-8")
+        show.note(f"wrote {plot}")
+    if out is not None:
+        done[0].tuned.estimator.save(out)
+        show.note(f"wrote {out}")
+
+
+_SPACES = {Preset.default: "training", Preset.paper: "paper"}
+
+
+def _space(name: str, vary: list[str]) -> "Space":
+    from setwise.tuning import SPACES, parse
+
+    return dict(SPACES[name]) | dict(parse(text) for text in vary)
+
+
+def _show(done: "list[TunedSplit]", model: str) -> None:
+    measure = done[0].tuned.measure
+    rows = [
+        (
+            str(one.split + 1),
+            ", ".join(f"{name} {_brief(value)}" for name, value in one.tuned.values.items()),
+            f"{one.tuned.value:.4f}",
+            f"{100 * one.test.top1:.2f}",
+            f"{one.test.nll:.4f}",
+        )
+        for one in done
+    ]
+    heads = ("split", "best setting", f"validation {measure}", "test top-1 %", "test NLL")
+    show.table(heads, rows, title=f"{model}: {len(done[0].tuned.trials):,} trials a split")
+
+
+def _brief(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _as_json(one: "TunedSplit") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "split": one.split,
+        "study": one.tuned.study,
+        "best": one.tuned.values,
+        one.tuned.measure: one.tuned.value,
+        "test": dict(one.test),
+        "seconds": one.seconds,
+        "trials": [asdict(trial) for trial in one.tuned.trials],
+    }

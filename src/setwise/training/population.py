@@ -1,0 +1,103 @@
+"""Many models at once: one recipe with arrays of hyper-parameters, seeds and parts of the data.
+
+Each member gets the result that :func:`setwise.training.fit` would give it alone, up to rounding.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from setwise.models import Blueprint, Sizes
+from setwise.training.capacity import lanes_in_memory, most_lanes
+from setwise.training.chunk import Chunk, Progress, Prune
+from setwise.training.chunk_checkpoint import Keeper
+from setwise.training.fitting import Fit, OnEpoch
+from setwise.training.members import Member, Population, Task, plan
+
+
+def fit_population(
+    blueprint: Blueprint,
+    sizes: Sizes,
+    tasks: Sequence[Task],
+    members: Sequence[Member],
+    *,
+    at_least: int = 1,
+    prune: Prune | None = None,
+    checkpoint_folder: Path | None = None,
+    on_epoch: OnEpoch | None = None,
+) -> list[Fit]:
+    """Train every member until its validation stops improving; its best weights are kept.
+
+    Args:
+        blueprint: the recipe that all members share.
+        sizes: of the models.
+        tasks: training and validation sets; a member names one by its number.
+        members: how each one trains. Members train as one program if they agree in the batch
+            size, the objective and the number of features.
+        at_least: lanes to compile for, where fewer members come now than will later.
+        prune: says after every epoch which members should stop.
+        checkpoint_folder: keeps the state, so that the same call after a kill goes on from there
+            and ends with the identical models.
+        on_epoch: called after every epoch of a chunk with the epoch and how many members there
+            are, are training, and have finished.
+
+    Ctrl-C ends training early if every member has a model by then.
+    """
+    population = Population(blueprint, sizes, tasks, members)
+    layouts = plan(members, population.alike, _limit(population), at_least)
+    fits: dict[int, Fit] = {}
+    for place, layout in enumerate(layouts):
+        if any(one.interrupted for one in fits.values()):
+            raise KeyboardInterrupt  # members of later chunks have no model yet
+        others = len(members) - len(layout.members)
+        report = None if on_epoch is None else partial(_report, on_epoch, len(fits), others)
+        path = None if checkpoint_folder is None else checkpoint_folder / f"{place}.checkpoint"
+        fits |= _fit_chunk(Chunk(population, layout), prune, report, path)
+    return [fits[number] for number in range(len(members))]
+
+
+def _limit(population: Population) -> int:
+    """The most lanes of a chunk: what is fast on this device, and fits."""
+    largest = max(population.members, key=population.cost)
+    return min(most_lanes(), lanes_in_memory(population.bytes_of_a_step(largest)))
+
+
+def _fit_chunk(
+    chunk: Chunk,
+    prune: Prune | None,
+    report: Callable[[Progress], None] | None,
+    checkpoint: Path | None,
+) -> dict[int, Fit]:
+    progress = chunk.start()
+    fits: dict[int, Fit] = {}
+    keeper = None if checkpoint is None else Keeper(chunk, progress, checkpoint)
+    if keeper is not None:
+        progress = keeper.resume(progress)
+    try:
+        while progress.standings.active.any():
+            smaller = chunk.compacted(progress) if keeper is None else None
+            if smaller is not None:
+                fits |= chunk.fits(progress)
+                chunk, progress = smaller
+            progress = chunk.after(progress, prune)
+            if report is not None:
+                report(progress)
+            if keeper is not None:
+                keeper.save(progress)
+    except KeyboardInterrupt:
+        if (progress.standings.best_epoch < 0)[chunk.real].any():
+            raise
+        return fits | chunk.fits(progress, interrupted=True)
+    return fits | chunk.fits(progress)
+
+
+def _report(on_epoch: OnEpoch, finished: int, others: int, progress: Progress) -> None:
+    """Tell how far a population is, if so many members finished before and train elsewhere."""
+    training = int(progress.standings.active.sum())
+    here = len(progress.history)
+    on_epoch({
+        "epoch": progress.standings.epoch,
+        "training": training,
+        "finished": finished + here - training,
+        "members": others + here,
+    })  # fmt: skip

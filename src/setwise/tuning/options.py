@@ -1,0 +1,54 @@
+"""How to tune, as one small frozen value."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from setwise._errors import InputError
+from setwise.tuning.space import SPACES, Space
+
+STORAGE = "setwise-studies.sqlite"
+
+OnTrials = Callable[[int, int], None]
+"""Called with the trials finished and the trials in all, of all tasks."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Options of tuning.
+
+    Args:
+        trials: how many settings to try.
+        space: what to vary: a name ("training", the paper's "paper", or "wide", with sizes too)
+            or ranges by argument.
+        batch: trials that are proposed together and train as one population.
+        pruning: stop trials that do worse than the median of the others at the same epoch.
+        storage: the SQLite file of the study, or the URL of a database that several machines
+            share ("postgresql://..."); None keeps nothing. The same call goes on where a killed
+            one was.
+        seed: of the proposals.
+
+    >>> Tuning(trials=20).batch
+    25
+    """
+
+    trials: int = 100
+    space: str | Space = "training"
+    batch: int = 25
+    pruning: bool = False
+    storage: str | Path | None = STORAGE
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("trials", "batch"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name}={getattr(self, name)} must be at least 1")
+        if self.seed < 0:
+            raise InputError(f"seed={self.seed} must be at least 0")
+        if isinstance(self.space, str) and self.space not in SPACES:
+            raise InputError(f"space='{self.space}' is not one of {', '.join(SPACES)}")
+
+    @property
+    def ranges(self) -> Space:
+        """The space itself, where it was given by name."""
+        return SPACES[self.space] if isinstance(self.space, str) else self.space

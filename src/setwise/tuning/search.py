@@ -1,0 +1,137 @@
+"""Ask for a batch of trials, train it as one population, tell the results; until all are done."""
+
+import math
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from setwise._errors import InputError
+from setwise.choices import Choices
+from setwise.estimators import Estimator, TrainedEstimator, named
+from setwise.estimators.base import held_out, trainable
+from setwise.tuning.options import OnTrials, Tuning
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
+SECONDS_BETWEEN_LOOKS = 1.0
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting: its values, the validation measure it reached, and how long it trained."""
+
+    number: int
+    values: dict[str, Any]
+    value: float
+    pruned: bool
+    result: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """The best setting of a study, the estimator trained with it, and all trials."""
+
+    values: dict[str, Any]
+    value: float
+    measure: str
+    estimator: TrainedEstimator
+    trials: tuple[Trial, ...]
+    study: str
+
+    def best_so_far(self) -> list[float]:
+        """The best value after each trial."""
+        values = [math.nan if trial.pruned else trial.value for trial in self.trials]
+        best = np.fmax if self.measure == "accuracy" else np.fmin
+        return best.accumulate(values).tolist()
+
+
+def tune(
+    model: str | TrainedEstimator,
+    choices: Choices,
+    validation: Choices | None = None,
+    *,
+    tuning: Tuning = Tuning(),  # noqa: B008 (frozen)
+    on_trials: OnTrials | None = None,
+) -> Tuned:
+    """Find the setting with the best validation measure, and the model trained with it.
+
+    Args:
+        model: an estimator that trains by gradients, or its name in the zoo. What the space does
+            not name stays as it is here; ``training.stop_on`` says which measure counts.
+        choices: the training sets.
+        validation: sets to stop on and to compare trials by; by default a fifth of the training
+            sets. Test sets have no place here: keep them for :meth:`Estimator.evaluate`.
+        tuning: how many trials, of what, kept where.
+        on_trials: called whenever trials finish.
+
+    >>> import setwise as sw
+    >>> train, valid, test = sw.split(sw.datasets.generate("mnl", sets=300).choices)
+    >>> small = sw.SDA(dimension=2, hidden=4, training=sw.Training(epochs=2))
+    >>> tuned = tune(small, train, valid, tuning=sw.Tuning(trials=3, storage=None))
+    >>> sorted(tuned.values), len(tuned.trials)
+    (['decay', 'dropout', 'learning_rate', 'weight_decay'], 3)
+    """
+    estimator = tunable(model)
+    if validation is None:
+        choices, validation = held_out(trainable(choices), estimator.seed)
+    return tune_tasks(estimator, [(choices, validation)], [estimator.seed], tuning, on_trials)[0]
+
+
+def tunable(model: str | Estimator) -> TrainedEstimator:
+    """The estimator, if there is anything to tune in it."""
+    estimator = named(model) if isinstance(model, str) else model
+    if not isinstance(estimator, TrainedEstimator):
+        raise InputError(
+            f"{type(estimator).__name__} is not trained by gradients: it has nothing to tune"
+        )
+    return estimator
+
+
+def tune_tasks(
+    model: TrainedEstimator,
+    parts: Sequence[tuple[Choices, Choices]],
+    seeds: Sequence[int],
+    tuning: Tuning,
+    on_trials: OnTrials | None = None,
+) -> list[Tuned]:
+    """:func:`tune` on several pairs of training and validation sets at once, each with a seed.
+
+    Each pair has a study of its own; their trials train as one population.
+    """
+    from setwise.tuning.job import Job  # with Optuna, which only those who tune should wait for
+
+    job = Job(model, parts, seeds, tuning)
+    with closing(job.storage):
+        while not job.finished():
+            claims = job.claim()
+            if claims:
+                job.run(claims, on_trials)
+            else:  # the last trials run elsewhere
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+        estimators = job.estimators()
+        return [
+            Tuned(
+                values=dict(study.best().params),
+                value=float(study.best().values[0]),
+                measure=model.training.stop_on,
+                estimator=estimator,
+                trials=tuple(_trial(trial) for trial in study.trials()),
+                study=study.name,
+            )
+            for study, estimator in zip(job.studies, estimators, strict=True)
+        ]
+
+
+def _trial(trial: "FrozenTrial") -> Trial:
+    return Trial(
+        number=trial.number,
+        values=dict(trial.params),
+        value=float(trial.values[0]),
+        pruned=trial.state.name == "PRUNED",
+        result=trial.user_attrs.get("result", {}),
+    )

@@ -1,0 +1,132 @@
+"""Where studies are kept: in memory, in an SQLite file, or in a database that machines share."""
+
+import fcntl
+import sqlite3
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+
+import optuna
+from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage, get_storage
+from sqlalchemy import URL, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from setwise._errors import InputError
+
+PATIENCE = 60.0  # seconds to wait while another worker writes to an SQLite file
+LOCK = 0x5E7  # PostgreSQL's advisory locks have numbers; any will do, if it is always the same
+
+Lock = AbstractContextManager[None]
+
+
+class Storage:
+    """An Optuna storage, and a lock that one worker holds at a time, on all machines."""
+
+    def __init__(self, where: str | Path | None):
+        optuna.logging.set_verbosity(optuna.logging.WARNING)  # it would print every trial
+        self._engine: Engine | None = None
+        self._lock_file: Path | None = None
+        self._database: RDBStorage | None = None
+        self.base: BaseStorage = InMemoryStorage()
+        if where is None:
+            return
+        url = _url(where)
+        try:
+            self._set_up_lock(url)
+            with self.lock():  # two workers must not create the tables at once
+                self._database = _opened(url)
+            self.base = get_storage(self._database)  # with finished trials kept in memory
+        except ImportError as error:
+            raise InputError(
+                f"the storage {url} needs a driver: {error}; "
+                "for PostgreSQL install setwise[postgresql]"
+            ) from error
+        except SQLAlchemyError as error:
+            cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+            raise InputError(f"the storage {url} does not open: {cause}") from error
+
+    def lock(self) -> Lock:
+        """Held while proposing; the lock of a worker that died is free."""
+        if self._lock_file is not None:
+            return _file_lock(self._lock_file)
+        if self._engine is not None:
+            return _advisory_lock(self._engine)
+        return nullcontext()
+
+    def close(self) -> None:
+        """End the connections."""
+        if self._database is not None:
+            self.base.remove_session()
+            self._database.engine.dispose()
+        if self._engine is not None:
+            self._engine.dispose()
+
+    def _set_up_lock(self, url: URL) -> None:
+        if url.get_backend_name() == "sqlite":
+            self._lock_file = Path(f"{url.database}.lock")
+        else:
+            self._engine = create_engine(url)
+
+
+def _opened(url: URL) -> RDBStorage:
+    address = url.render_as_string(hide_password=False)
+    if url.get_backend_name() != "sqlite":
+        return RDBStorage(address)
+    connection = sqlite3.connect(str(url.database), timeout=PATIENCE)
+    connection.execute("PRAGMA journal_mode=WAL")  # which the file keeps
+    connection.close()
+    storage = RDBStorage(address, {"connect_args": {"timeout": PATIENCE}})
+
+    @event.listens_for(storage.engine, "connect")
+    def hasten(connection: sqlite3.Connection, _: object) -> None:
+        # Do not wait for the disk at every commit: a killed process loses nothing all the same,
+        # and after a power cut the last trials are run again.
+        connection.execute("PRAGMA synchronous=NORMAL")
+
+    storage.engine.dispose()  # the connections from before
+    return storage
+
+
+def _url(where: str | Path) -> URL:
+    """The address of the database; shown as text, it hides the password."""
+    if "://" not in str(where):
+        return URL.create("sqlite", database=str(_file(Path(where))))
+    try:
+        url = make_url(str(where))
+    except ArgumentError as error:
+        raise InputError(f"storage '{where}' is neither a file nor a database's URL") from error
+    kind = url.get_backend_name()
+    if kind == "sqlite" and url.database:
+        return url.set(database=str(_file(Path(url.database))))
+    if kind == "postgresql":
+        return url.set(drivername="postgresql+psycopg")
+    raise InputError(f"studies are kept in SQLite files or PostgreSQL, not in {kind}")
+
+
+def _file(path: Path) -> Path:
+    if path.is_dir():
+        raise InputError(f"storage {path} is a folder; name a file in it")
+    if not path.resolve().parent.is_dir():
+        raise InputError(f"storage {path}: its folder does not exist")
+    if path.exists() and path.stat().st_size > 0:
+        with path.open("rb") as file:
+            if file.read(16) != b"SQLite format 3\0":
+                raise InputError(f"storage {path} is no SQLite file; name another")
+    return path
+
+
+@contextmanager
+def _file_lock(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _advisory_lock(engine: Engine) -> Iterator[None]:
+    with engine.connect() as connection:
+        connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": LOCK})
+        try:
+            yield
+        finally:
+            connection.execute(text("SELECT pg_advisory_unlock(:lock)"), {"lock": LOCK})

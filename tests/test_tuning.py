@@ -1,0 +1,420 @@
+"""Search spaces, studies and the loop: each trial once, the test part never seen."""
+
+import dataclasses
+import math
+import warnings
+from contextlib import closing
+
+import numpy as np
+import pytest
+from optuna.trial import TrialState, create_trial
+
+import setwise as sw
+from setwise.experiments import tune_splits, tuning_history
+from setwise.tuning import SPACES, Range, Tuning, parse, tunable, tune_tasks, with_arguments
+from setwise.tuning.space import check
+from setwise.tuning.storage import Storage
+from setwise.tuning.study import Study, distributions
+from setwise.tuning.workers import GRACE, Watch, is_dead, this_worker
+
+CHOICES = sw.datasets.generate("sda", sets=120, items=3, features=2, dimension=2).choices
+PARTS = sw.split(CHOICES, seed=0)
+TRAIN, VALID, TEST = PARTS
+SMALL = sw.SDA(
+    dimension=2, components=2, hidden=4, training=sw.Training(epochs=4, batch_size=32, patience=2)
+)
+QUICK = Tuning(trials=6, batch=3, storage=None)
+
+
+def parameters(estimator):
+    import jax
+
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(estimator.model_)]
+
+
+def same(one, two):
+    pairs = zip(parameters(one), parameters(two), strict=True)
+    return all(np.array_equal(a, b) for a, b in pairs)
+
+
+# Spaces
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("hidden=16,32", ("hidden", (16, 32))),
+        ("hidden=8..64", ("hidden", Range(8, 64))),
+        ("dropout=0..0.5", ("dropout", Range(0, 0.5))),
+        ("learning_rate=1e-4..1e-2 log", ("learning_rate", Range(1e-4, 1e-2, log=True))),
+        ("wiring=joint,shared", ("wiring", ("joint", "shared"))),
+    ],
+)
+def test_ranges_on_the_command_line(text, wanted):
+    assert parse(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("hidden", "is no range"),
+        ("=1..2", "is no range"),
+        ("hidden=", "is no range"),
+        ("hidden=1..2 cubic", "is no range"),
+        ("hidden=a..b", "'a' is no number"),
+        ("hidden=2..1", "from 2 to 1 is empty"),
+        ("dropout=0..1 log", "must begin above 0"),
+        ("hidden=1,2 log", "leave 'log' out"),
+    ],
+)
+def test_bad_ranges_say_why(text, complaint):
+    with pytest.raises(sw.InputError, match=complaint):
+        parse(text)
+
+
+def test_whole_bounds_give_whole_numbers():
+    space = distributions({"hidden": Range(8, 64), "dropout": Range(0.0, 0.5), "k": (1, 2)})
+    assert [type(one).__name__ for one in space.values()] == [
+        "IntDistribution",
+        "FloatDistribution",
+        "CategoricalDistribution",
+    ]
+
+
+def test_the_papers_space():
+    paper = SPACES["paper"]
+    assert paper["learning_rate"] == Range(1e-5, 1e-3, log=True)
+    assert paper["weight_decay"] == Range(1e-10, 1e-3, log=True)
+    assert paper["dropout"] == Range(0.0, 0.5)  # keep probability 0.5 to 1
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_every_space_fits_sda(name):
+    check(SPACES[name], SMALL)
+
+
+def test_unknown_arguments_are_refused():
+    with pytest.raises(sw.InputError, match="SDA has no argument 'depth' to tune"):
+        check({"depth": (1, 2)}, SMALL)
+    with pytest.raises(sw.InputError, match="the space is empty"):
+        check({}, SMALL)
+    with pytest.raises(sw.InputError, match="no value to choose of for 'hidden'"):
+        check({"hidden": ()}, SMALL)
+
+
+def test_arguments_go_to_the_estimator_or_to_its_training():
+    changed = with_arguments(SMALL, {"hidden": 7, "dropout": 0.3})
+    assert (changed.hidden, changed.training.dropout, changed.training.epochs) == (7, 0.3, 4)
+    assert (SMALL.hidden, SMALL.training.dropout) == (4, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"trials": 0}, "trials=0"),
+        ({"batch": 0}, "batch=0"),
+        ({"seed": -1}, "seed=-1"),
+        ({"space": "huge"}, "is not one of paper, training, wide"),
+    ],
+)
+def test_bad_options(arguments, complaint):
+    with pytest.raises(sw.InputError, match=complaint):
+        Tuning(**arguments)
+
+
+def test_models_without_gradients_have_nothing_to_tune():
+    with pytest.raises(sw.InputError, match="MNL is not trained by gradients"):
+        tunable("mnl")
+
+
+# Studies
+
+
+@pytest.fixture
+def study(tmp_path):
+    with closing(Storage(tmp_path / "s.sqlite")) as storage:
+        yield Study(storage, "one", SPACES["paper"], maximise=False)
+
+
+def claim(study, most=3, trials=5):
+    return study.claim(most, trials, seed=0, pruning=False)
+
+
+def test_claims_stop_at_the_number_of_trials(study):
+    first = claim(study)
+    assert len(first) == 3
+    assert [len(claim(study)), len(claim(study))] == [2, 0]
+
+
+def test_a_trial_given_back_is_proposed_again(study):
+    values = [one.values for one in claim(study, most=2)]
+    third = claim(study, most=1)[0]
+    study.give_back(third)
+    again = claim(study, most=1)[0]
+    assert again.values == third.values
+    assert again.values not in values
+    assert len(study.trials()) == 3
+
+
+def test_proposals_depend_on_the_trials_that_count_alone(tmp_path):
+    def values(where):
+        with closing(Storage(where)) as storage:
+            study = Study(storage, "one", SPACES["paper"], maximise=False)
+            for value, one in enumerate(claim(study, most=3, trials=20)):
+                study.finish(one, float(value), {}, pruned=False)
+            return [one.values for one in claim(study, most=4, trials=20)]
+
+    assert values(None) == values(tmp_path / "s.sqlite")
+
+
+def test_the_best_is_the_first_of_equals(study):
+    for value, one in zip([2.0, 1.0, 1.0], claim(study), strict=True):
+        study.finish(one, value, {"epochs": 3}, pruned=False)
+    assert study.best().number == 1
+    assert study.best().user_attrs["result"] == {"epochs": 3}
+
+
+def test_pruned_trials_are_never_the_best(study):
+    one, two = claim(study, most=2)
+    study.finish(one, 0.1, {}, pruned=True)
+    with pytest.raises(sw.InputError, match="no trial of study 'one' ran to its end"):
+        study.best()
+    study.finish(two, 0.2, {}, pruned=False)
+    assert study.best().values == [0.2]
+
+
+def test_a_result_that_comes_too_late_changes_nothing(study):
+    one = claim(study, most=1)[0]
+    study.give_back(one)
+    study.finish(one, 0.5, {}, pruned=False)
+    assert study.trials() == []
+
+
+def test_trials_of_the_dead_are_free_again(study, monkeypatch):
+    import socket
+
+    dead = f"{socket.gethostname()}/999999999/1"
+    with monkeypatch.context() as patch:
+        patch.setattr("setwise.tuning.study.this_worker", lambda: dead)
+        lost = claim(study)
+    assert [one.values for one in claim(study)] == [one.values for one in lost]
+    assert sum(trial.state == TrialState.RUNNING for trial in study.trials()) == 3
+
+
+def test_workers_elsewhere_are_given_up_when_their_beat_stands_still(monkeypatch):
+    def trial(beat):
+        return create_trial(
+            state=TrialState.RUNNING, user_attrs={"worker": "elsewhere/1/1", "beat": beat}
+        )
+
+    clock = [100.0]
+    monkeypatch.setattr("setwise.tuning.workers.time.monotonic", lambda: clock[0])
+    watch = Watch()
+    assert not watch.given_up(trial(1))
+    clock[0] += GRACE
+    assert not watch.given_up(trial(1))
+    clock[0] += 1
+    assert not watch.given_up(trial(2))
+    clock[0] += GRACE + 1
+    assert watch.given_up(trial(2))
+
+
+def test_this_worker_is_alive():
+    assert not is_dead(this_worker())
+
+
+def test_a_process_with_the_same_number_but_another_birth_is_another():
+    host, number, _ = this_worker().rsplit("/", 2)
+    assert is_dead(f"{host}/{number}/0")
+
+
+# Storages
+
+
+@pytest.mark.parametrize(
+    ("where", "complaint"),
+    [
+        ("mysql://somewhere/studies", "SQLite files or PostgreSQL, not in mysql"),
+        ("postgresql://nobody@127.0.0.1:1/none", "does not open"),
+        ("no://such/thing", "not in no"),
+        ("no such folder/s.sqlite", "its folder does not exist"),
+    ],
+)
+def test_bad_storages_say_why(where, complaint):
+    with pytest.raises(sw.InputError, match=complaint):
+        Storage(where)
+
+
+def test_passwords_are_not_shown():
+    with pytest.raises(sw.InputError) as caught:
+        Storage("postgresql://me:secret@127.0.0.1:1/none")
+    assert "secret" not in str(caught.value)
+
+
+def test_other_files_are_left_alone(tmp_path):
+    path = tmp_path / "letter.txt"
+    path.write_text("dear reader, this is no database")
+    with pytest.raises(sw.InputError, match="is no SQLite file"):
+        Storage(path)
+    with pytest.raises(sw.InputError, match="is a folder"):
+        Storage(tmp_path)
+    assert path.read_text() == "dear reader, this is no database"
+
+
+# The loop
+
+
+@pytest.fixture(scope="module")
+def tuned():
+    return sw.tune(SMALL, TRAIN, VALID, tuning=QUICK)
+
+
+def test_the_best_trial_is_the_fitted_estimator(tuned):
+    assert len(tuned.trials) == 6
+    assert tuned.value == min(trial.value for trial in tuned.trials)
+    best = next(trial for trial in tuned.trials if trial.value == tuned.value)
+    assert best.values == tuned.values
+    assert math.isclose(tuned.estimator.evaluate(VALID).nll, tuned.value, rel_tol=1e-5)
+    assert tuned.estimator.training.learning_rate == tuned.values["learning_rate"]
+    assert tuned.best_so_far()[-1] == tuned.value
+
+
+def test_a_trial_is_the_fit_that_its_values_give(tuned):
+    alone = with_arguments(SMALL, tuned.values).fit(TRAIN, VALID)
+    assert alone.best_epoch_ == tuned.estimator.best_epoch_
+    for one, two in zip(parameters(alone), parameters(tuned.estimator), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-5)
+
+
+def test_the_same_seed_gives_the_same_trials_and_weights(tuned):
+    again = sw.tune(SMALL, TRAIN, VALID, tuning=QUICK)
+    assert again.trials == tuned.trials
+    assert same(again.estimator, tuned.estimator)
+
+
+def test_another_seed_gives_other_trials(tuned):
+    other = sw.tune(SMALL, TRAIN, VALID, tuning=dataclasses.replace(QUICK, seed=1))
+    assert other.trials[0].values != tuned.trials[0].values
+
+
+def test_a_finished_study_is_read_and_not_run_again(tuned, tmp_path):
+    kept = dataclasses.replace(QUICK, storage=tmp_path / "s.sqlite")
+    first = sw.tune(SMALL, TRAIN, VALID, tuning=kept)
+    seen = []
+    second = sw.tune(SMALL, TRAIN, VALID, tuning=kept, on_trials=lambda *one: seen.append(one))
+    assert seen == []
+    assert first.trials == second.trials == tuned.trials
+    assert same(first.estimator, second.estimator)
+
+
+def test_more_trials_go_on_from_those_there_are(tuned, tmp_path):
+    kept = dataclasses.replace(QUICK, trials=3, storage=tmp_path / "s.sqlite")
+    sw.tune(SMALL, TRAIN, VALID, tuning=kept)
+    more = sw.tune(SMALL, TRAIN, VALID, tuning=dataclasses.replace(kept, trials=6))
+    assert more.trials == tuned.trials
+
+
+def test_an_error_gives_the_batch_back(tuned, tmp_path):
+    kept = dataclasses.replace(QUICK, storage=tmp_path / "s.sqlite")
+
+    def fail(done, total):
+        if done > 3:
+            raise RuntimeError("the roof fell in")
+
+    with pytest.raises(RuntimeError, match="roof"):
+        sw.tune(SMALL, TRAIN, VALID, tuning=kept, on_trials=fail)
+    assert sw.tune(SMALL, TRAIN, VALID, tuning=kept).trials[:3] == tuned.trials[:3]
+
+
+def test_progress_counts_every_trial():
+    seen = []
+    sw.tune(SMALL, TRAIN, VALID, tuning=QUICK, on_trials=lambda *one: seen.append(one))
+    assert seen[-1] == (6, 6)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
+def test_sizes_can_vary():
+    space = {"hidden": (3, 4), "learning_rate": Range(1e-3, 1e-2, log=True)}
+    found = sw.tune(SMALL, TRAIN, VALID, tuning=dataclasses.replace(QUICK, space=space))
+    assert {trial.values["hidden"] for trial in found.trials} == {3, 4}
+    assert found.estimator.hidden == found.values["hidden"]
+
+
+def test_a_diverging_trial_counts_as_the_worst():
+    space = {"learning_rate": (1e-3, 1e30)}
+    found = sw.tune(SMALL, TRAIN, VALID, tuning=dataclasses.replace(QUICK, space=space))
+    assert found.values == {"learning_rate": 1e-3}
+    assert math.inf in [trial.value for trial in found.trials]
+
+
+def test_accuracy_is_maximised_where_it_is_what_stops():
+    model = with_arguments(SMALL, {"stop_on": "accuracy"})
+    found = sw.tune(model, TRAIN, VALID, tuning=QUICK)
+    assert found.measure == "accuracy"
+    assert found.value == max(trial.value for trial in found.trials)
+    assert found.best_so_far() == sorted(found.best_so_far())
+
+
+def test_pruning_stops_trials_that_are_behind(monkeypatch):
+    monkeypatch.setattr("setwise.tuning.study.STARTUP", 2)
+    monkeypatch.setattr("setwise.tuning.study.WARMUP", 0)
+    monkeypatch.setattr("setwise.tuning.job.EPOCHS_BETWEEN_LOOKS", 1)
+    space = {"learning_rate": Range(1e-7, 1e-1, log=True)}
+    tuning = Tuning(trials=12, batch=4, pruning=True, storage=None, space=space)
+    found = sw.tune(SMALL, TRAIN, VALID, tuning=tuning)
+    pruned = [trial for trial in found.trials if trial.pruned]
+    assert pruned
+    assert min(trial.result["epochs"] for trial in pruned) < 4
+    assert len(found.trials) == 12
+
+
+def test_an_ensemble_is_trained_with_the_best_setting():
+    model = SMALL.__class__(**(SMALL.get_params(deep=False) | {"ensemble": 2}))
+    found = sw.tune(model, TRAIN, VALID, tuning=QUICK)
+    assert len(found.estimator.best_epoch_) == 2
+    assert found.estimator.predict_proba(TEST).shape == TEST.rows.shape
+
+
+# Splits
+
+
+def test_every_split_has_a_study_of_its_own():
+    parts = [sw.split(CHOICES, seed=seed)[:2] for seed in (0, 1)]
+    both = tune_tasks(SMALL, parts, [0, 1], QUICK)
+    assert both[0].study != both[1].study
+    alone = tune_tasks(SMALL, parts[:1], [0], QUICK)[0]
+    assert [trial.values for trial in alone.trials] == [trial.values for trial in both[0].trials]
+    for one, two in zip(alone.trials, both[0].trials, strict=True):
+        assert math.isclose(one.value, two.value, rel_tol=1e-5)
+
+
+def test_the_test_part_is_never_seen(monkeypatch):
+    """With the test choices turned around nothing changes but the test figures."""
+    import setwise.experiments.tuned as module
+
+    def with_other_test(*arguments):
+        train, valid, test = sw.split(*arguments)
+        moved = dataclasses.replace(test, chosen=(test.chosen + 1) % test.sizes)
+        return train, valid, moved
+
+    honest = tune_splits(SMALL, CHOICES, splits=1, tuning=QUICK)[0]
+    monkeypatch.setattr(module, "split", with_other_test)
+    moved = tune_splits(SMALL, CHOICES, splits=1, tuning=QUICK)[0]
+    assert honest.tuned.trials == moved.tuned.trials
+    assert same(honest.tuned.estimator, moved.tuned.estimator)
+    assert honest.test != moved.test
+
+
+def test_compare_tunes_what_can_be_tuned():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = sw.compare({"sda": SMALL, "mnl": sw.MNL()}, CHOICES, splits=2, tuning=QUICK)
+    assert sorted((cell.model, cell.split) for cell in result.cells) == [
+        ("mnl", 0), ("mnl", 1), ("sda", 0), ("sda", 1),
+    ]  # fmt: skip
+
+
+def test_the_history_is_a_picture(tuned):
+    picture = tuning_history([tuned])
+    assert picture.startswith("<svg")
+    assert picture == tuning_history([tuned])
