@@ -31,7 +31,9 @@ def tune(
         SpaceName | None, typer.Option(help="What to vary; the default goes with the preset.")
     ] = None,
     vary: Annotated[list[str] | None, typer.Option(help=VARY_HELP)] = None,
-    batch: Annotated[int, typer.Option(help="Trials that train together.")] = 25,
+    batch: Annotated[
+        int | None, typer.Option(help="Trials that train together; default: 8, on a GPU 50.")
+    ] = None,
     prune: Annotated[bool, typer.Option("--prune", help="Stop hopeless trials early.")] = False,
     epochs: Annotated[int | None, typer.Option(help="Most passes over the data.")] = None,
     splits: Annotated[int, typer.Option(help="Number of random 50:25:25 splits.")] = 1,

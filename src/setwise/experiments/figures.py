@@ -2,13 +2,15 @@
 
 import io
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.figure import Figure
 
 from setwise.experiments.comparison import Comparison
 from setwise.tuning import Tuned
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LABELS = {
     "top1": "top-1 accuracy (%)",
@@ -26,7 +28,7 @@ PERCENT = ("top1", "top5")
 def dots(comparison: Comparison, metrics: tuple[str, ...] = ("top1", "nll")) -> str:
     """Means over splits with standard errors, one panel a measure, best model on top."""
     rows = comparison.leaderboard()[::-1]
-    figure = Figure(figsize=(9, 1.2 + 0.42 * len(rows)), layout="constrained")
+    figure = _figure(9.0, 1.2 + 0.42 * len(rows))
     panels = figure.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
     for panel, metric in zip(panels, metrics, strict=True):
         unit = 100 if metric in PERCENT else 1
@@ -48,7 +50,7 @@ def splits(comparison: Comparison) -> str:
     best = comparison.models.index(comparison.leaderboard()[0].model)
     table = comparison.values(comparison.metric)
     unit = 100 if comparison.metric in PERCENT else 1
-    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    figure = _figure(9.0, 3.2)
     panel = figure.subplots()
     panel.axhline(0, color="grey", linewidth=1)
     for i, model in enumerate(comparison.models):
@@ -68,7 +70,7 @@ def splits(comparison: Comparison) -> str:
 
 def tuning_history(tuned: Sequence[Tuned]) -> str:
     """All trials of each study in their order, with a line for the best so far."""
-    figure = Figure(figsize=(9, 4), layout="constrained")
+    figure = _figure(9.0, 4.0)
     panel = figure.subplots()
     for i, one in enumerate(tuned):
         colour = COLOURS[i % len(COLOURS)]
@@ -86,7 +88,15 @@ def tuning_history(tuned: Sequence[Tuned]) -> str:
     return _svg(figure)
 
 
-def _svg(figure: Figure) -> str:
+def _figure(width: float, height: float) -> "Figure":
+    from matplotlib.figure import Figure  # only those who draw should wait for it
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def _svg(figure: "Figure") -> str:
+    from matplotlib import rc_context
+
     text = io.StringIO()
     with rc_context({"svg.hashsalt": "setwise", "svg.fonttype": "path"}):
         figure.savefig(

@@ -1,6 +1,7 @@
 """Training: it knows data and models; neither knows it."""
 
 from setwise._engine import keep_compiled_programs
+from setwise.training.capacity import trials_together
 from setwise.training.chunk import Prune
 from setwise.training.fitting import Fit, OnEpoch, fit
 from setwise.training.members import Member, Task
@@ -23,4 +24,5 @@ __all__ = [
     "fit_population",
     "maximise",
     "row_log_probabilities",
+    "trials_together",
 ]

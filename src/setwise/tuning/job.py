@@ -15,7 +15,7 @@ from setwise.choices import Choices, Schema
 from setwise.estimators import TrainedEstimator
 from setwise.estimators.base import trainable
 from setwise.models import Sizes
-from setwise.training import Fit, Member, OnEpoch, Prune, Task, fit_population
+from setwise.training import Fit, Member, OnEpoch, Prune, Task, fit_population, trials_together
 from setwise.tuning.options import OnTrials, Tuning
 from setwise.tuning.space import check, with_arguments
 from setwise.tuning.storage import Storage
@@ -61,6 +61,7 @@ class Job:
             for schema, (train, valid) in zip(self._schemas, parts, strict=True)
         ]
         self._measure = model.training.stop_on
+        self._batch = min(tuning.batch or trials_together(), tuning.trials)
         self.storage = Storage(tuning.storage)
         maximise = self._measure == "accuracy"
         self.studies = [
@@ -76,9 +77,7 @@ class Job:
         return [
             Claimed(task, with_arguments(self.model, claim.values), claim)
             for task, study in enumerate(self.studies)
-            for claim in study.claim(
-                tuning.batch, tuning.trials, tuning.seed + task, tuning.pruning
-            )
+            for claim in study.claim(self._batch, tuning.trials, tuning.seed + task, tuning.pruning)
         ]
 
     def run(self, claimed: Sequence[Claimed], on_trials: OnTrials | None) -> None:
@@ -148,7 +147,7 @@ class Job:
     ) -> list[Fit]:
         return fit_population(
             estimator.blueprint, estimator.sizes(), self._tasks, members,
-            at_least=min(self.tuning.batch, self.tuning.trials), prune=prune, on_epoch=on_epoch,
+            at_least=self._batch, prune=prune, on_epoch=on_epoch,
         )  # fmt: skip
 
     def _finish(self, one: Claimed, fit: Fit, pruned: bool) -> None:
@@ -188,7 +187,7 @@ class Job:
         model = self.model
         arguments = model.get_params(deep=False) | {"training": asdict(model.training)}
         space = {name: str(values) for name, values in self.tuning.ranges.items()}
-        tuning = [self.tuning.seed, self.tuning.batch, self.tuning.pruning]
+        tuning = [self.tuning.seed, self.tuning.pruning]
         digest = hashlib.sha256(json.dumps([arguments, space, seed, tuning], default=str).encode())
         for part in task:
             for array in (part.items, part.context, part.offsets, part.chosen, part.weight):
