@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import setwise as sw
 from setwise.cli import app, show
 
-COMMANDS = ["fit", "predict", "evaluate", "compare", "datasets", "datasets write"]
+COMMANDS = ["fit", "predict", "evaluate", "compare", "tune", "datasets", "datasets write"]
 MEASURES = {"top1", "top5", "mean_rank", "mrr", "nll", "rho2", "calibration_error"}
 ROLES = ("--set", "set_id", "--chosen", "chosen")
 SMALL = ["--epochs", "2", "--dimension", "2"]
@@ -61,7 +61,7 @@ def test_help_says_what_a_command_does(command):
 
 def test_help_lists_every_command():
     text = run("--help").output
-    for command in COMMANDS[:5]:
+    for command in COMMANDS[:6]:
         assert re.search(rf"^\W*{command}\b", text, re.MULTILINE)
 
 
@@ -69,13 +69,14 @@ def test_help_imports_neither_jax_nor_other_heavy_packages():
     script = """
 import sys
 from setwise.cli import main
-for words in (["--help"], ["fit", "--help"], ["compare", "--help"], ["predict", "--help"]):
+for words in (["--help"], *([name, "--help"] for name in ("fit", "compare", "predict", "tune"))):
     sys.argv = ["setwise", *words]
     try:
         main()
     except SystemExit as ended:
         assert not ended.code
 heavy = {"jax", "jaxlib", "equinox", "optax", "sklearn", "scipy", "matplotlib", "polars"}
+heavy |= {"optuna", "sqlalchemy"}
 print("imported:", sorted(heavy & set(sys.modules)))
 """
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -203,6 +203,7 @@ def compare(
     trials: Annotated[
         int, typer.Option(help="Tune first, with so many trials a split; see 'setwise tune'.")
     ] = 0,
+    storage: Annotated[str, typer.Option(help=tune.STORAGE_HELP)] = tune.STORAGE,
     report: Annotated[
         Path | None, typer.Option(help="Write a page with tables and pictures here (HTML).")
     ] = None,
@@ -228,8 +229,8 @@ def compare(
     from setwise.experiments.report import HEADS, cells, note
     from setwise.tuning import Tuning
 
-    space = "paper" if preset is Preset.paper else "training"
-    tuning = Tuning(trials=trials, space=space, seed=seed) if trials else None
+    space = tune.SPACES[preset]
+    tuning = Tuning(trials, space, storage=storage, seed=seed) if trials else None
     with _warnings_as_notes(), show.cells_bar(len(estimators) * splits) as on_cell:
         result = run(
             estimators, choices, splits=splits, seed=seed, by=split_by.value, metric=metric,

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from setwise.experiments import TunedSplit
     from setwise.tuning import Space
 
+SPACES = {Preset.default: "training", Preset.paper: "paper"}
+STORAGE = "setwise-studies.sqlite"
 STORAGE_HELP = (
     "SQLite file of the study, or the URL of a database that several machines share "
     "(postgresql://...). The same command goes on where a killed one was."
@@ -41,7 +43,7 @@ def tune(
     preset: Annotated[
         Preset, typer.Option(help="Sizes, stopping and space: setwise's or the paper's.")
     ] = Preset.default,
-    storage: Annotated[str, typer.Option(help=STORAGE_HELP)] = "setwise-studies.sqlite",
+    storage: Annotated[str, typer.Option(help=STORAGE_HELP)] = STORAGE,
     out: Annotated[
         Path | None, typer.Option(help="Write the best model of the first split here.")
     ] = None,
@@ -64,7 +66,7 @@ def tune(
     for path in (out, plot):
         if path is not None:
             check_writable(path)
-    name = space.value if space is not None else _SPACES[preset]
+    name = space.value if space is not None else SPACES[preset]
     tuning = Tuning(trials, _space(name, vary or []), batch, prune, storage, seed)
     estimator = tunable(named(model, preset.value))
     if epochs is not None:
@@ -89,13 +91,10 @@ def tune(
         show.note(f"wrote {out}")
 
 
-_SPACES = {Preset.default: "training", Preset.paper: "paper"}
-
-
 def _space(name: str, vary: list[str]) -> "Space":
-    from setwise.tuning import SPACES, parse
+    from setwise import tuning
 
-    return dict(SPACES[name]) | dict(parse(text) for text in vary)
+    return dict(tuning.SPACES[name]) | dict(tuning.parse(text) for text in vary)
 
 
 def _show(done: "list[TunedSplit]", model: str) -> None:

@@ -1,0 +1,99 @@
+"""``setwise tune`` from end to end: what it prints and writes, and that it goes on where it was."""
+
+import json
+
+import polars as pl
+import pytest
+
+import setwise as sw
+from setwise.cli import tune
+from test_cli import ROLES, run
+
+SMALL = ("--model", "sdw", "--epochs", "2", "--trials", "3", "--vary", "dimension=2,3")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tune")
+    sw.datasets.generate("mnl", sets=120, items=3, features=2).table.write_parquet(
+        folder / "trips.parquet"
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tuned(folder):
+    """One run with everything written."""
+    return run(
+        "tune", folder / "trips.parquet", *ROLES, *SMALL, "--splits", "2",
+        "--storage", folder / "s.sqlite", "--out", folder / "best.setwise",
+        "--plot", folder / "history.svg",
+    )  # fmt: skip
+
+
+def again(folder, *options):
+    return run(
+        "tune", folder / "trips.parquet", *ROLES, *SMALL, "--splits", "2",
+        "--storage", folder / "s.sqlite", *options,
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("quick_to_compile")
+def test_a_table_for_people(tuned):
+    assert "sdw: 3 trials a split" in tuned.stdout
+    for words in ("best setting", "validation nll", "test top-1 %", "learning_rate", "dimension"):
+        assert words in tuned.stdout
+    assert "[6/6] trials" in tuned.stderr
+
+
+@pytest.mark.usefixtures("quick_to_compile")
+def test_json_for_programs_from_the_finished_study(tuned, folder):
+    resumed = again(folder, "--json")
+    splits = json.loads(resumed.stdout)
+    assert [len(one["trials"]) for one in splits] == [3, 3]
+    assert all(one["best"]["dimension"] in (2, 3) for one in splits)
+    assert all({"top1", "nll"} <= set(one["test"]) for one in splits)
+    assert "trials" not in resumed.stderr  # nothing was left to train
+
+
+@pytest.mark.usefixtures("quick_to_compile")
+def test_the_best_model_and_the_picture_are_written(tuned, folder):
+    model = sw.load(folder / "best.setwise")
+    assert len(model.predict_proba(pl.read_parquet(folder / "trips.parquet"))) == 360
+    assert (folder / "history.svg").read_text().startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--model", "mnl"), "MNL is not trained by gradients"),
+        (("--model", "nonsense"), "there is no model 'nonsense'"),
+        (("--trials", "0"), "trials=0 must be at least 1"),
+        (("--splits", "0"), "at least one is needed"),
+        (("--vary", "hidden"), "is no range"),
+        (("--vary", "depth=1..3"), "SDA has no argument 'depth' to tune"),
+        (("--storage", "mysql://there/it"), "not in mysql"),
+        (("--out", "no such folder/best.setwise"), "there is no folder"),
+    ],
+)
+def test_bad_input_is_one_sentence(folder, tmp_path, options, complaint):
+    with pytest.raises(sw.InputError, match=complaint):
+        run(
+            "tune", folder / "trips.parquet", *ROLES, "--trials", "1", "--epochs", "1",
+            "--storage", tmp_path / "s.sqlite", *options,
+        )  # fmt: skip
+
+
+def test_the_command_and_the_library_keep_studies_in_the_same_file():
+    assert tune.STORAGE == sw.tuning.STORAGE
+
+
+@pytest.mark.usefixtures("quick_to_compile")
+def test_compare_can_tune_first(folder, tmp_path):
+    result = run(
+        "compare", folder / "trips.parquet", *ROLES, "--models", "mnl,lam", "--splits", "1",
+        "--trials", "1", "--storage", tmp_path / "s.sqlite", "--json",
+    )  # fmt: skip
+    models = {row["model"] for row in json.loads(result.stdout)["leaderboard"]}
+    assert models == {"mnl", "lam"}
+    assert (tmp_path / "s.sqlite").exists()
