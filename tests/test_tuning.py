@@ -17,6 +17,8 @@ from setwise.tuning.storage import Storage
 from setwise.tuning.study import Study, distributions
 from setwise.tuning.workers import GRACE, Watch, is_dead, this_worker
 
+pytestmark = pytest.mark.usefixtures("quick_to_compile")
+
 CHOICES = sw.datasets.generate("sda", sets=120, items=3, features=2, dimension=2).choices
 PARTS = sw.split(CHOICES, seed=0)
 TRAIN, VALID, TEST = PARTS
