@@ -390,6 +390,19 @@ def test_every_split_has_a_study_of_its_own():
         assert math.isclose(one.value, two.value, rel_tol=1e-5)
 
 
+def test_a_study_with_more_trials_than_asked_for_does_not_stand_in_for_another(tmp_path):
+    parts = [sw.split(CHOICES, seed=seed)[:2] for seed in (0, 1)]
+    kept = dataclasses.replace(QUICK, storage=tmp_path / "s.sqlite")
+    tune_tasks(SMALL, parts[:1], [0], kept)
+    both = tune_tasks(SMALL, parts, [0, 1], dataclasses.replace(kept, trials=3))
+    assert [len(one.trials) for one in both] == [6, 3]
+
+
+def test_there_is_only_one_split_by_time():
+    with pytest.raises(sw.InputError, match="only one split by time"):
+        tune_splits(SMALL, CHOICES, splits=2, by="time", tuning=QUICK)
+
+
 def test_the_test_part_is_never_seen(monkeypatch):
     """With the test choices turned around nothing changes but the test figures."""
     import setwise.experiments.tuned as module

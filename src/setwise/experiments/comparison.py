@@ -1,8 +1,9 @@
 """Several models on the same splits, and one leaderboard."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from setwise.choices import Choices, split
 from setwise.estimators import Estimator, TrainedEstimator, named
 from setwise.estimators.base import trainable
 from setwise.experiments import statistics
-from setwise.experiments.tuned import tune_parts
+from setwise.experiments.tuned import check_splits, tune_parts
 from setwise.metrics import HIGHER_IS_BETTER
 from setwise.tuning import Tuning
 
@@ -152,36 +153,40 @@ def compare(
         models = {name: named(name) for name in models}
     if not models:
         raise InputError("there is no model to compare; name at least one")
-    if splits < 1:
-        raise InputError(f"splits={splits}; at least one is needed")
-    if by == "time" and splits > 1:
-        raise InputError("there is only one split by time; use splits=1")
+    check_splits(splits, by)
     if metric not in HIGHER_IS_BETTER:
         raise InputError(f"metric '{metric}' is not one of {', '.join(HIGHER_IS_BETTER)}")
     trainable(choices)
-    tuned = {
-        name: estimator
-        for name, estimator in models.items()
-        if tuning is not None and isinstance(estimator, TrainedEstimator)
-    }
     cells = []
-
-    def add(cell: Cell) -> None:
+    # Each split is a copy of the data: made when its turn comes, and not before.
+    parts = [partial(split, choices, sizes, seed + number, by) for number in range(splits)]
+    for cell in _cells(models, parts, seed, tuning):
         cells.append(cell)
         if on_cell is not None:
             on_cell(cell)
+    return Comparison(tuple(cells), repr(choices), sizes, metric)
 
-    for number in range(splits):
-        parts = split(choices, sizes, seed + number, by)
-        for name, estimator in models.items():
-            if name not in tuned:
-                add(_cell(name, estimator, number, seed, parts))
+
+def _cells(
+    models: Mapping[str, Estimator],
+    parts: Sequence[Callable[[], tuple[Choices, ...]]],
+    seed: int,
+    tuning: Tuning | None,
+) -> Iterator[Cell]:
+    """Every model on every split; those to tune come last, with all splits at once."""
+    tuned = {}
+    if tuning is not None:
+        tuned = {n: model for n, model in models.items() if isinstance(model, TrainedEstimator)}
+    untuned = {name: model for name, model in models.items() if name not in tuned}
+    for number, part in enumerate(parts if untuned else ()):
+        made = part()
+        for name, estimator in untuned.items():
+            yield _cell(name, estimator, number, seed, made)
+    every = [part() for part in parts] if tuned else []
     for name, estimator in tuned.items():
         assert tuning is not None
-        every = [split(choices, sizes, seed + number, by) for number in range(splits)]
         for one in tune_parts(estimator, every, seed, tuning):
-            add(Cell(name, one.split, dict(one.test), one.seconds))
-    return Comparison(tuple(cells), repr(choices), sizes, metric)
+            yield Cell(name, one.split, dict(one.test), one.seconds)
 
 
 def _cell(

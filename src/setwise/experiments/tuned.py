@@ -56,11 +56,18 @@ def tune_splits(
     >>> [len(one.tuned.trials) for one in done]
     [2, 2]
     """
-    if splits < 1:
-        raise InputError(f"splits={splits}; at least one is needed")
+    check_splits(splits, by)
     trainable(choices)
     parts = [split(choices, sizes, seed + number, by) for number in range(splits)]
     return tune_parts(tunable(model), parts, seed, tuning, on_trials)
+
+
+def check_splits(splits: int, by: str) -> None:
+    """Refuse a number of splits that cannot be."""
+    if splits < 1:
+        raise InputError(f"splits={splits}; at least one is needed")
+    if by == "time" and splits > 1:
+        raise InputError("there is only one split by time; use splits=1")
 
 
 def tune_parts(

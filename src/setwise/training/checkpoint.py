@@ -33,7 +33,7 @@ class Progress:
     history: tuple[dict[str, int | float], ...] = ()
 
 
-def fingerprint(model: Model, data: Iterable[Encoded], settings: object) -> str:
+def fingerprint(model: Model | None, data: Iterable[Encoded], settings: object) -> str:
     """What a fit's result depends on, in one line: a checkpoint of another fit is refused."""
     digest = hashlib.sha256(json.dumps(settings).encode())
     for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_array)):

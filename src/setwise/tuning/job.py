@@ -1,7 +1,5 @@
 """The studies of several tasks at once: their batches train as populations."""
 
-import hashlib
-import json
 import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -9,13 +7,12 @@ from dataclasses import asdict
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-import numpy as np
-
 from setwise.choices import Choices, Schema
 from setwise.estimators import TrainedEstimator
 from setwise.estimators.base import trainable
 from setwise.models import Sizes
 from setwise.training import Fit, Member, OnEpoch, Prune, Task, fit_population, trials_together
+from setwise.training.checkpoint import fingerprint
 from setwise.tuning.options import OnTrials, Tuning
 from setwise.tuning.space import check, with_arguments
 from setwise.tuning.storage import Storage
@@ -94,8 +91,8 @@ class Job:
                 self.studies[one.task].give_back(one.claim)
 
     def finished(self) -> bool:
-        """Whether every trial of every study has ended, wherever it ran."""
-        return self._ended() >= self.tuning.trials * len(self.studies)
+        """Whether every study has its trials, wherever they ran; some may have more."""
+        return all(len(study.finished()) >= self.tuning.trials for study in self.studies)
 
     def estimators(self) -> list[TrainedEstimator]:
         """For every task, the estimator of its best trial, trained.
@@ -179,8 +176,7 @@ class Job:
         return [list(islice(fits, one.estimator.ensemble)) for one in group]
 
     def _ended(self) -> int:
-        trials = [trial for study in self.studies for trial in study.trials()]
-        return sum(trial.state.is_finished() for trial in trials)
+        return sum(len(study.finished()) for study in self.studies)
 
     def _name(self, task: Task, seed: int) -> str:
         """The same for the same model, space, data and seeds: then a study goes on."""
@@ -188,11 +184,8 @@ class Job:
         arguments = model.get_params(deep=False) | {"training": asdict(model.training)}
         space = {name: str(values) for name, values in self.tuning.ranges.items()}
         tuning = [self.tuning.seed, self.tuning.pruning]
-        digest = hashlib.sha256(json.dumps([arguments, space, seed, tuning], default=str).encode())
-        for part in task:
-            for array in (part.items, part.context, part.offsets, part.chosen, part.weight):
-                digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
-        return f"{type(model).__name__}-{digest.hexdigest()[:16]}"
+        mark = fingerprint(None, task, [arguments, space, seed, tuning])
+        return f"{type(model).__name__}-{mark[:16]}"
 
 
 class _Pruner:

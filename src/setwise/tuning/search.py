@@ -120,7 +120,7 @@ def tune_tasks(
                 value=float(study.best().values[0]),
                 measure=model.training.stop_on,
                 estimator=estimator,
-                trials=tuple(_trial(trial) for trial in study.trials()),
+                trials=tuple(_trial(trial) for trial in study.finished()),
                 study=study.name,
             )
             for study, estimator in zip(job.studies, estimators, strict=True)

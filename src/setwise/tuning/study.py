@@ -92,6 +92,10 @@ class Study:
         everyone = self._base.get_all_trials(self._id, deepcopy=False)
         return [trial for trial in everyone if trial.state != TrialState.FAIL]
 
+    def finished(self) -> list[FrozenTrial]:
+        """The trials that have a result."""
+        return [trial for trial in self.trials() if trial.state.is_finished()]
+
     def best(self) -> FrozenTrial:
         """The best trial that ran to its end; of equals the first."""
         complete = [trial for trial in self.trials() if trial.state == TrialState.COMPLETE]
