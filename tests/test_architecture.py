@@ -15,9 +15,19 @@ LINES_A_FUNCTION = 60  # its docstring not counted: what a public function expla
 # Imports go down this list, or stay in a layer. One that may surprise: datasets' generator "sda"
 # imports models, inside its functions so that drawing other data needs no JAX; it is downward.
 LAYERS = (
-    {"_types", "_masked", "_errors", "_files", "_tensorfile", "_trees", "_engine"},
+    {
+        "_types",
+        "_masked",
+        "_errors",
+        "_files",
+        "_memory",
+        "_tensorfile",
+        "_arrayfile",
+        "_trees",
+        "_engine",
+    },
     {"choices", "models"},
-    {"datasets", "metrics"},
+    {"datasets", "metrics", "doctor"},
     {"training"},
     {"estimators", "artifact", "progress", "tuning"},
     {"experiments"},

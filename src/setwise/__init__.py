@@ -40,12 +40,16 @@ _HOMES = {
     "WithinSetMNL": "setwise.estimators",
     "load": "setwise.estimators",
     "zoo": "setwise.estimators",
+    "examine": "setwise.doctor",
+    "open_choices": "setwise.choices",
     "read": "setwise.choices",
+    "save_choices": "setwise.choices",
     "split": "setwise.choices",
 }
 _ROOMS = (
     "choices",
     "datasets",
+    "doctor",
     "estimators",
     "experiments",
     "metrics",
@@ -58,6 +62,7 @@ if TYPE_CHECKING:
     from setwise import (
         choices,
         datasets,
+        doctor,
         estimators,
         experiments,
         metrics,
@@ -66,7 +71,8 @@ if TYPE_CHECKING:
         tuning,
     )
     from setwise._errors import InputError
-    from setwise.choices import Choices, Schema, read, split
+    from setwise.choices import Choices, Schema, open_choices, read, save_choices, split
+    from setwise.doctor import examine
     from setwise.estimators import (
         MNL,
         SDA,
@@ -131,12 +137,16 @@ __all__ = [
     "choices",
     "compare",
     "datasets",
+    "doctor",
     "estimators",
+    "examine",
     "experiments",
     "load",
     "metrics",
     "models",
+    "open_choices",
     "read",
+    "save_choices",
     "split",
     "training",
     "tune",

@@ -4,7 +4,7 @@ Ties are handled by expectation: if the chosen item shares its score with others
 uniform among the places that they share. Array order never decides.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -101,6 +101,72 @@ class Metrics(Mapping[str, float]):
         return f"Metrics({', '.join(parts)}; {self.sets:,} sets)"
 
 
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """What the measures need to know of each set; those of several parts can be joined."""
+
+    ranks: Ranks
+    nll: Float[np.ndarray, " sets"]
+    confidence: Float[np.ndarray, " sets"]  # the probability of the predicted item
+    sizes: Int[np.ndarray, " sets"]
+
+    @classmethod
+    def of(
+        cls,
+        log_probabilities: Float[np.ndarray, " rows"],
+        offsets: Int[np.ndarray, " sets_and_one"],
+        chosen: Int[np.ndarray, " sets"],
+    ) -> "Outcomes":
+        """Of predictions for flat rows."""
+        starts = offsets[:-1]
+        return cls(
+            Ranks.of(log_probabilities, offsets, chosen),
+            -log_probabilities[starts + chosen].astype(np.float64),
+            np.exp(np.maximum.reduceat(log_probabilities, starts).astype(np.float64)),
+            np.diff(offsets),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence["Outcomes"]) -> "Outcomes":
+        """Those of one part after those of the other."""
+        if len(parts) == 1:
+            return parts[0]
+        ranks = Ranks(
+            np.concatenate([part.ranks.better for part in parts]),
+            np.concatenate([part.ranks.equal for part in parts]),
+        )
+        rest = [
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("nll", "confidence", "sizes")
+        ]
+        return cls(ranks, *rest)
+
+    def measured(self, weight: Float[np.ndarray, " sets"] | None = None) -> Metrics:
+        """All measures of SPEC section 6."""
+        each = {
+            "top1": self.ranks.top(1),
+            "top5": self.ranks.top(5),
+            "mean_rank": self.ranks.mean_rank(),
+            "mrr": self.ranks.reciprocal(),
+            "nll": self.nll,
+        }
+        weight = np.ones(len(self.nll)) if weight is None else weight
+        share = weight / weight.sum()
+        values = {name: float(one @ share) for name, one in each.items()}
+        errors = {name: _standard_error(one, share) for name, one in each.items()}
+        equal_chances = float(np.log(self.sizes) @ share)
+        values["rho2"] = 1 - values["nll"] / equal_chances if equal_chances > 0 else 0.0
+        values["calibration_error"] = self._calibration_error(share)
+        return Metrics(values, errors, len(self.nll))
+
+    def _calibration_error(self, share: Float[np.ndarray, " sets"]) -> float:
+        """Expected calibration error of the predicted item, in bins of equal numbers of sets."""
+        gap = share * (self.ranks.top(1) - self.confidence)
+        order = np.argsort(self.confidence, kind="stable")
+        bins = np.array_split(order, min(CALIBRATION_BINS, len(order)))
+        return float(sum(abs(gap[b].sum()) for b in bins))
+
+
 def measure(
     log_probabilities: Float[np.ndarray, " rows"],
     offsets: Int[np.ndarray, " sets_and_one"],
@@ -117,38 +183,7 @@ def measure(
     >>> m.top1, m.mean_rank
     (0.75, 1.25)
     """
-    ranks = Ranks.of(log_probabilities, offsets, chosen)
-    nll = -log_probabilities[offsets[:-1] + chosen].astype(np.float64)
-    each = {
-        "top1": ranks.top(1),
-        "top5": ranks.top(5),
-        "mean_rank": ranks.mean_rank(),
-        "mrr": ranks.reciprocal(),
-        "nll": nll,
-    }
-    weight = np.ones(len(chosen)) if weight is None else weight
-    share = weight / weight.sum()
-    values = {name: float(one @ share) for name, one in each.items()}
-    errors = {name: _standard_error(one, share) for name, one in each.items()}
-    equal_chances = float(np.log(np.diff(offsets)) @ share)
-    values["rho2"] = 1 - values["nll"] / equal_chances if equal_chances > 0 else 0.0
-    values["calibration_error"] = calibration_error(log_probabilities, offsets, chosen, share)
-    return Metrics(values, errors, len(chosen))
-
-
-def calibration_error(
-    log_probabilities: Float[np.ndarray, " rows"],
-    offsets: Int[np.ndarray, " sets_and_one"],
-    chosen: Int[np.ndarray, " sets"],
-    share: Float[np.ndarray, " sets"],
-) -> float:
-    """Expected calibration error of the predicted item, in bins of equal numbers of sets."""
-    starts = offsets[:-1]
-    confidence = np.exp(np.maximum.reduceat(log_probabilities, starts).astype(np.float64))
-    right = Ranks.of(log_probabilities, offsets, chosen).top(1)
-    order = np.argsort(confidence, kind="stable")
-    bins = np.array_split(order, min(CALIBRATION_BINS, len(order)))
-    return float(sum(abs((share[b] * (right[b] - confidence[b])).sum()) for b in bins))
+    return Outcomes.of(log_probabilities, offsets, chosen).measured(weight)
 
 
 def predicted(

@@ -7,19 +7,28 @@ from contextlib import contextmanager
 from setwise.training import OnEpoch, Training
 
 
+class EpochBar:
+    """Draws epochs with their loss and, where epochs are long, how far the current one is."""
+
+    def __init__(self, draw: Callable[[int, str], None], options: Training):
+        self._draw, self._options, self._state = draw, options, ""
+
+    def on_epoch(self, record: Mapping[str, int | float]) -> None:
+        """After an epoch."""
+        stop_on = self._options.stop_on
+        self._state = f"loss {record['loss']:.4f}  best {stop_on} {record['best']:.4f}"
+        self._draw(int(record["epoch"]) + 1, self._state)
+
+    def on_shard(self, epoch: int, done: int, shards: int) -> None:
+        """After a shard of an epoch."""
+        self._draw(epoch, f"{self._state}  {100 * done // shards} % of epoch {epoch + 1}".strip())
+
+
 @contextmanager
-def epoch_bar(title: str, options: Training, wanted: bool | None) -> Iterator[OnEpoch | None]:
-    """A callback that draws the bar of one fit, or None where nobody watches."""
+def epoch_bar(title: str, options: Training, wanted: bool | None) -> Iterator[EpochBar | None]:
+    """The bar of one fit, or None where nobody watches."""
     with _bar("epoch", title, options.epochs, wanted) as draw:
-        if draw is None:
-            yield None
-            return
-
-        def on_epoch(record: Mapping[str, int | float]) -> None:
-            state = f"loss {record['loss']:.4f}  best {options.stop_on} {record['best']:.4f}"
-            draw(int(record["epoch"]) + 1, state)
-
-        yield on_epoch
+        yield None if draw is None else EpochBar(draw, options)
 
 
 @contextmanager

@@ -3,10 +3,12 @@
 from setwise.choices.batches import Bucket, bucket, round_up, shuffled_batches
 from setwise.choices.choices import Choices, Dropped
 from setwise.choices.chosen import Irregular
+from setwise.choices.encoding import Encoded, Encoding
 from setwise.choices.features import Feature, Roles
 from setwise.choices.reading import expressions, read, read_as
-from setwise.choices.schema import Encoded, Schema
+from setwise.choices.schema import Schema
 from setwise.choices.splits import split
+from setwise.choices.stored import open_choices, save_choices, verify
 from setwise.choices.tables import Table, open_table
 
 __all__ = [
@@ -14,6 +16,7 @@ __all__ = [
     "Choices",
     "Dropped",
     "Encoded",
+    "Encoding",
     "Feature",
     "Irregular",
     "Roles",
@@ -21,10 +24,13 @@ __all__ = [
     "Table",
     "bucket",
     "expressions",
+    "open_choices",
     "open_table",
     "read",
     "read_as",
     "round_up",
+    "save_choices",
     "shuffled_batches",
     "split",
+    "verify",
 ]

@@ -1,6 +1,7 @@
 """Choices: many choice sets, kept flat."""
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -8,8 +9,11 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from setwise._errors import InputError
-from setwise.choices.columns import Column
+from setwise.choices.columns import Column, rows_of
 from setwise.choices.features import Roles
+from setwise.choices.mapped import StoredColumns
+
+ROWS_A_BLOCK = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,9 @@ class Choices:
     of every context column, and, where known, ``chosen[i]``: the position of the chosen item
     within the set (equal to the set's size if the outside option was taken).
 
+    Choices opened from a file (:func:`setwise.open_choices`) are the same, but their item columns
+    stay on disk until one is looked up; so do those of every part that is taken of them.
+
     >>> import setwise as sw
     >>> choices = sw.read({"trip": [7, 7, 9, 9, 9], "cost": [3., 1., 2., 5., 4.],
     ...                    "chosen": [0, 1, 1, 0, 0]}, set="trip", chosen="chosen")
@@ -49,7 +56,7 @@ class Choices:
     columns: Mapping[str, Column]
     context: Mapping[str, Column]
     offsets: Int[np.ndarray, " sets_and_one"]
-    rows: Int[np.ndarray, " rows"]
+    table_rows: Int[np.ndarray, " rows"] | None  # None: kept with the columns, on disk
     set_ids: Shaped[np.ndarray, " sets"]
     chosen: Int[np.ndarray, " sets"] | None = None
     weight: Float[np.ndarray, " sets"] | None = None
@@ -57,6 +64,7 @@ class Choices:
     time: Shaped[np.ndarray, " sets"] | None = None
     outside: bool = False
     rare: float = 0.01
+    fold: Int[np.ndarray, " sets"] | None = None  # of training sets: see choices.popularity
     dropped: Dropped = field(default_factory=Dropped)
 
     def __len__(self) -> int:
@@ -67,26 +75,70 @@ class Choices:
         """The number of items of each set (the outside option not counted)."""
         return np.diff(self.offsets)
 
+    @property
+    def on_disk(self) -> bool:
+        """Whether the item columns are read from a file when they are needed."""
+        return isinstance(self.columns, StoredColumns)
+
+    @property
+    def rows(self) -> Int[np.ndarray, " rows"]:
+        """The place of each row in the table."""
+        if self.table_rows is None:
+            assert isinstance(self.columns, StoredColumns)
+            return self.columns.row_numbers()
+        return self.table_rows
+
+    def levels(self, name: str) -> Sequence[str]:
+        """The level names of an item or context column; none if it is no category."""
+        if name in self.context:
+            return self.context[name].levels or ()
+        if isinstance(self.columns, StoredColumns):
+            return self.columns.stored[name].levels or ()
+        return self.columns[name].levels or ()
+
     def take(self, sets: Int[np.ndarray, " m"]) -> "Choices":
         """These sets, in this order."""
         sets = np.asarray(sets, np.int64)
-        sizes = self.sizes[sets]
+        firsts = self.offsets[sets]
+        sizes = self.offsets[sets + 1] - firsts
         offsets = np.concatenate([[0], np.cumsum(sizes)])
-        shift = np.repeat(self.offsets[sets] - offsets[:-1], sizes)
-        rows = np.arange(offsets[-1]) + shift
-        per_set: dict[str, Any] = {
+        parts: dict[str, Any] = {
             name: None if getattr(self, name) is None else getattr(self, name)[sets]
-            for name in ("chosen", "weight", "group", "time")
+            for name in ("set_ids", "chosen", "weight", "group", "time", "fold")
         }
+        if isinstance(self.columns, StoredColumns):
+            parts["columns"] = self.columns.take(sets, offsets)
+        else:
+            rows = rows_of(firsts, sizes)
+            parts["columns"] = {name: column.take(rows) for name, column in self.columns.items()}
+            parts["table_rows"] = self.rows[rows]
         return replace(
             self,
-            columns={name: column.take(rows) for name, column in self.columns.items()},
             context={name: column.take(sets) for name, column in self.context.items()},
             offsets=offsets,
-            rows=self.rows[rows],
-            set_ids=self.set_ids[sets],
-            **per_set,
+            **parts,
         )
+
+    def blocks(self) -> Iterator["Choices"]:
+        """Consecutive parts of about a million rows, for work that goes through all of them."""
+        rows = ROWS_A_BLOCK
+        cuts = np.searchsorted(self.offsets, np.arange(rows, self.offsets[-1], rows))
+        borders = np.unique([0, *cuts, len(self)])
+        if len(borders) <= 2:
+            yield self
+            return
+        for begin, end in itertools.pairwise(borders):
+            yield self.take(np.arange(begin, end))
+
+    def in_memory(self) -> "Choices":
+        """The same choices with every column in memory."""
+        if not self.on_disk:
+            return self
+        columns = {
+            name: Column(np.array(column.values), column.levels)
+            for name, column in self.columns.items()
+        }
+        return replace(self, columns=columns, table_rows=self.rows)
 
     def limit(self, max_items: int | None = None, min_items: int = 1) -> "Choices":
         """Only the sets of ``min_items`` to ``max_items`` items; others are left out whole."""
@@ -98,7 +150,7 @@ class Choices:
             raise InputError(
                 f"no set has {wanted} items; the sets have {self.sizes.min()} to {self.sizes.max()}"
             )
-        return self.take(np.flatnonzero(fits))
+        return self if fits.all() else self.take(np.flatnonzero(fits))
 
     def sample(self, sets: int, seed: int = 0) -> "Choices":
         """A random sample of this many sets, in their order; all of them if there are fewer."""
@@ -114,9 +166,10 @@ class Choices:
         return values[np.argsort(self.rows, kind="stable")]
 
     def __repr__(self) -> str:
-        low, high = self.sizes.min(), self.sizes.max()
-        sizes = f"{low} items" if low == high else f"{low} to {high} items"
-        text = f"{len(self):,} sets of {sizes}, {len(self.rows):,} rows; items: "
+        sizes = self.sizes
+        low, high = sizes.min(), sizes.max()
+        items = f"{low} items" if low == high else f"{low} to {high} items"
+        text = f"{len(self):,} sets of {items}, {self.offsets[-1]:,} rows; items: "
         text += ", ".join(map(str, self.roles.items))
         if self.roles.context:
             text += "; context: " + ", ".join(map(str, self.roles.context))

@@ -8,6 +8,9 @@ A feature is written as its column's name, or as an expression around it:
     one-hot levels, for numbers that are names; text is a category anyway
 ``other(brand)``
     a category that takes levels never seen in training as "other" instead of refusing them
+``popularity(hotel_id)``
+    one number for a column of names: how much more often than by chance the items of this name
+    are chosen in training sets; see :mod:`setwise.choices.popularity`
 ``impute(review)``
     missing numbers become the training median, with an indicator column; a missing category
     becomes a level of its own
@@ -24,7 +27,7 @@ from setwise._errors import InputError
 
 Transform = Literal["none", "log", "log1p", "sqrt"]
 
-_EXPRESSION = re.compile(r"^(log|log1p|sqrt|category|other|impute)\((.+)\)$")
+_EXPRESSION = re.compile(r"^(log|log1p|sqrt|category|other|popularity|impute)\((.+)\)$")
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,8 @@ class Feature:
     """One column as the model is to see it.
 
     >>> Feature.parse("impute(log(price))")
-    Feature(column='price', transform='log', category=False, other=False, impute=True)
+    Feature(column='price', transform='log', category=False, other=False, impute=True, \
+popularity=False)
     >>> str(Feature.parse("impute(log(price))"))
     'impute(log(price))'
     """
@@ -42,6 +46,7 @@ class Feature:
     category: bool = False
     other: bool = False
     impute: bool = False
+    popularity: bool = False
 
     @classmethod
     def parse(cls, text: str, columns: Iterable[str] = ()) -> "Feature":
@@ -52,7 +57,7 @@ class Feature:
         inner, name = cls.parse(match[2], columns), match[1]
         numeric = name in ("log", "log1p", "sqrt")
         if (numeric and (inner.category or inner.transform != "none")) or (
-            name in ("category", "other") and inner.transform != "none"
+            name in ("category", "other", "popularity") and inner.transform != "none"
         ):
             raise InputError(
                 f"feature '{text}' transforms '{inner.column}' twice; "
@@ -62,11 +67,16 @@ class Feature:
             return replace(inner, transform=name)  # type: ignore[arg-type]
         if name == "impute":
             return replace(inner, impute=True)
-        return replace(inner, category=True, other=inner.other or name == "other")
+        return replace(
+            inner, category=True, other=inner.other or name == "other",
+            popularity=inner.popularity or name == "popularity",
+        )  # fmt: skip
 
     def __str__(self) -> str:
         text = self.column
-        if self.category:
+        if self.popularity:
+            text = f"popularity({text})"
+        elif self.category:
             text = f"other({text})" if self.other else f"category({text})"
         if self.transform != "none":
             text = f"{self.transform}({text})"

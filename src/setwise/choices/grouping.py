@@ -32,7 +32,8 @@ class Grouping:
         """Group the kept rows by the id of their set."""
         ids = ids[kept]
         starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
-        if len(np.unique(ids[starts])) == len(starts):  # already side by side
+        in_order = np.sort(ids[starts])  # NumPy's unique is many times slower here
+        if (in_order[1:] != in_order[:-1]).all():  # already side by side
             return cls(set_name, kept, np.append(starts, len(ids)), ids[starts])
         _, first, codes = np.unique(ids, return_index=True, return_inverse=True)
         by_appearance = np.argsort(np.argsort(first))

@@ -147,6 +147,12 @@ def _check_roles(roles: Roles, table: Table) -> None:
     if not roles.items:
         raise InputError("there are no item features; name at least one column in items")
     used = [feature.column for feature in roles.items + roles.context]
+    for feature in roles.context:
+        if feature.popularity:
+            raise InputError(
+                f"'{feature}' is among the context, but a whole set is never chosen; "
+                "popularity is for items"
+            )
     for name in used:
         if used.count(name) > 1:
             raise InputError(f"column '{name}' is named twice among items and context; keep one")

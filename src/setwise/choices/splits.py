@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float, Int
 
 from setwise._errors import InputError
 from setwise.choices.choices import Choices, generator
@@ -34,9 +34,10 @@ def split(
     if not sizes or min(sizes) <= 0:
         raise InputError(f"split sizes are {tuple(sizes)}; each part needs a positive share")
     if by == "set":
-        units = np.arange(len(choices))
         order = generator(seed).permutation(len(choices))
-    elif by == "group":
+        cuts = np.maximum(1, np.round(_wanted(len(order), sizes)).astype(np.int64))
+        return _taken(choices, np.split(order, cuts), sizes, f"{len(choices)} sets")
+    if by == "group":
         _, units = np.unique(_column(choices, "group"), return_inverse=True)
         shuffled = generator(seed).permutation(int(units.max()) + 1)
         order = np.argsort(shuffled[units], kind="stable")
@@ -45,11 +46,17 @@ def split(
         order = np.argsort(units, kind="stable")
     else:
         raise InputError(f"by={by!r} is not one of 'set', 'group', 'time'")
-    parts = np.split(order, _cuts(units[order], sizes))
+    what = f"{len(choices)} sets in {int(units.max()) + 1} units of {by}"
+    return _taken(choices, np.split(order, _cuts(units[order], sizes)), sizes, what)
+
+
+def _taken(
+    choices: Choices, parts: Sequence[np.ndarray], sizes: Sequence[float], what: str
+) -> tuple[Choices, ...]:
     if any(len(part) == 0 for part in parts):
         raise InputError(
-            f"a part of the split is empty: {len(choices)} sets in {len(np.unique(units))} units "
-            f"of {by} cannot be divided as {tuple(sizes)}; use fewer parts or more data"
+            f"a part of the split is empty: {what} cannot be divided as {tuple(sizes)}; "
+            "use fewer parts or more data"
         )
     return tuple(choices.take(np.sort(part)) for part in parts)
 
@@ -66,6 +73,11 @@ def _column(choices: Choices, name: Literal["group", "time"]) -> np.ndarray:
 
 def _cuts(units: Int[np.ndarray, " sets"], sizes: Sequence[float]) -> Int[np.ndarray, " parts"]:
     """Where to cut the ordered sets: at the wanted shares, moved on to the next unit's start."""
-    wanted = np.cumsum(sizes)[:-1] / np.sum(sizes) * len(units)
+    wanted = _wanted(len(units), sizes)
     starts = np.append(np.flatnonzero(np.diff(units)) + 1, len(units))
     return starts[np.minimum(np.searchsorted(starts, np.round(wanted)), len(starts) - 1)]
+
+
+def _wanted(sets: int, sizes: Sequence[float]) -> Float[np.ndarray, " parts"]:
+    """Where the shares end, as numbers of sets."""
+    return np.cumsum(sizes)[:-1] / np.sum(sizes) * sets

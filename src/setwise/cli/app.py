@@ -1,4 +1,4 @@
-"""The commands: fit, predict, evaluate, models, compare (and datasets and tune, beside)."""
+"""The commands: fit, evaluate, models, compare (and check, datasets, predict, tune, beside)."""
 
 import sys
 import warnings
@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from setwise._errors import InputError
-from setwise.cli import datasets, show, tune
+from setwise.cli import check, datasets, predict, show, tune
 from setwise.cli.source import TABLE_HELP, Json, Source, takes_source
 from setwise.cli.values import (
     Objective,
@@ -33,7 +33,6 @@ app = typer.Typer(
 app.add_typer(datasets.app, name="datasets")
 
 Seed = Annotated[int, typer.Option(help="Of splits, initial weights and the order of sets.")]
-ModelFile = Annotated[Path, typer.Argument(help="A model file written by 'setwise fit'.")]
 
 
 @app.command()
@@ -90,44 +89,13 @@ def fit(
         raise typer.Exit(130)
 
 
-@app.command()
-def predict(
-    model: ModelFile,
-    table: Annotated[str, typer.Argument(help=TABLE_HELP)],
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Parquet or CSV file to write; default: CSV to the terminal."),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Add columns 'probability' and 'predicted' to a table, in its order.
-
-    Example: setwise predict swissmetro.setwise swissmetro --out predictions.parquet
-    """
-    from setwise.cli.tables import read_table, write_table
-    from setwise.estimators import load
-
-    if out is not None:
-        write_table(None, out)  # refuse a bad path before the work
-    estimator, frame = load(model), read_table(table)
-    choices = estimator.read(frame)
-    frame = frame.with_columns(
-        probability=estimator.predict_proba(choices), predicted=estimator.predict(choices)
-    )
-    if json:
-        show.as_json(
-            frame.select(estimator.schema_.roles.set, "probability", "predicted").to_dicts()
-        )
-    elif out is None:
-        print(frame.write_csv(), end="")
-    if out is not None:
-        write_table(frame, out)
-        show.note(f"wrote {out}: {len(frame):,} rows")
+app.command()(predict.predict)
+app.command()(check.check)
 
 
 @app.command()
 def evaluate(
-    model: ModelFile,
+    model: predict.ModelFile,
     table: Annotated[str, typer.Argument(help=TABLE_HELP)],
     on_none: Annotated[OnNone, typer.Option(help="Sets without a choice.")] = OnNone.error,
     on_multiple: Annotated[
@@ -142,13 +110,16 @@ def evaluate(
 
     Example: setwise evaluate swissmetro.setwise swissmetro
     """
-    from setwise.choices import Irregular
-    from setwise.cli.tables import read_table
+    from setwise.choices import Irregular, open_choices
+    from setwise.cli.tables import is_data_file, read_table
     from setwise.estimators import load
 
     estimator = load(model)
-    irregular = Irregular(on_none.value, on_multiple.value, on_duplicate.value)
-    choices = estimator.read(read_table(table), with_choice=True, irregular=irregular)
+    if is_data_file(table):
+        choices = open_choices(table)
+    else:
+        irregular = Irregular(on_none.value, on_multiple.value, on_duplicate.value)
+        choices = estimator.read(read_table(table), with_choice=True, irregular=irregular)
     show.dropped(choices)
     measured = estimator.evaluate(choices)
     if json:

@@ -1,28 +1,34 @@
-"""The commands of ``setwise datasets``: list and write."""
+"""The commands of ``setwise datasets``: list, write, build and imitate."""
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from setwise.cli import show
 from setwise.cli.source import Json
+from setwise.cli.values import Outcome, RawName, View
 
-app = typer.Typer(help="Shipped tables and generators with known truth.")
+app = typer.Typer(help="Shipped tables, generators with known truth, and public raw files.")
 
 
 @app.callback(invoke_without_command=True)
 def listing(context: typer.Context, json: Json = False) -> None:
-    """List the data sets that come with setwise."""
+    """List the data sets that come with setwise, and those whose raw files it reads."""
     if context.invoked_subcommand is not None:
         return
     from setwise import datasets as room
 
+    raw = [
+        {"name": one.name, "kind": "raw", "summary": one.summary, "source": one.source}
+        for one in room.RAW.values()
+    ]
+    known = [asdict(one) for one in room.catalogue()] + raw
     if json:
-        show.as_json([asdict(one) for one in room.catalogue()])
+        show.as_json(known)
         return
-    rows = [(one.name, one.kind, one.summary, one.source) for one in room.catalogue()]
+    rows = [tuple(one[name] for name in ("name", "kind", "summary", "source")) for one in known]
     show.table(("name", "kind", "what", "source"), rows, numbers=False)
 
 
@@ -45,3 +51,65 @@ def write(
     frame = room.generate(name, sets, seed).table if generated else room.table(name)
     write_table(frame, out)
     show.note(f"wrote {out}: {len(frame):,} rows")
+
+
+@app.command()
+def imitate(
+    name: Annotated[RawName, typer.Argument(help="Which public data set.")],
+    out: Annotated[Path, typer.Option(help="Folder for the files; made if it is not there.")],
+    sets: Annotated[int, typer.Option(help="How many choice sets.")] = 1000,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = 0,
+    zipped: Annotated[bool, typer.Option("--zipped", help="Zip the files.")] = False,
+) -> None:
+    """Write generated files in the raw format of a public data set, for trials and load tests.
+
+    They have its columns, types, gaps and skew; the choices are drawn from a known model in which
+    context matters. GENERATED.txt in the folder says that they are not real.
+
+    Example: setwise datasets imitate expedia --sets 500 --out downloads
+    """
+    from setwise import datasets as room
+    from setwise._errors import InputError
+
+    if zipped and name is RawName.amadeus:
+        raise InputError("--zipped is for expedia and outbrain; amadeus is one Parquet file")
+    options: dict[str, Any] = {"zipped": True} if zipped else {}
+    with show.counting_bar("sets") as on_sets:
+        truth = room.imitate(
+            name.value, out, sets, seed, on_sets=lambda done: on_sets(done, sets), **options
+        )
+    show.note(
+        f"wrote generated files to {out}; the true model has NLL {truth.expected_nll:.4f} and "
+        f"top-1 {100 * truth.expected_top1:.1f} % on {truth.one_choice:,} sets with one choice"
+    )
+
+
+@app.command()
+def build(
+    name: Annotated[RawName, typer.Argument(help="Which public data set.")],
+    raw: Annotated[
+        Path, typer.Option(help="Folder with the files as they are downloaded, zipped or not.")
+    ],
+    out: Annotated[Path, typer.Option(help="Data file to write (.setwise-data).")],
+    view: Annotated[View, typer.Option(help="The paper's features, or all.")] = View.paper,
+    chosen: Annotated[
+        Outcome, typer.Option(help="Expedia: what counts as the choice.")
+    ] = Outcome.click,
+) -> None:
+    """Build a data file from the raw files of a public data set.
+
+    Only sets with exactly one choice are kept. fit, predict, evaluate, compare and tune take the
+    file; it may be larger than memory.
+
+    Example: setwise datasets build expedia --raw downloads --out expedia.setwise-data
+    """
+    from setwise import datasets as room
+    from setwise._errors import InputError
+
+    if chosen is not Outcome.click and name is not RawName.expedia:
+        raise InputError(f"--chosen is for expedia; {name.value} has one outcome only")
+    options: dict[str, Any] = {"chosen": chosen.value} if name is RawName.expedia else {}
+    with show.steps() as on_step:
+        choices = room.build(name.value, raw, out, view.value, on_step, **options)
+    show.dropped(choices)
+    show.note(f"wrote {out}: {choices}")

@@ -83,8 +83,8 @@ def cells_bar(total: int) -> "Iterator[Callable[[Cell], None]]":
 
 
 @contextmanager
-def trials_bar() -> "Iterator[Callable[[int, int], None]]":
-    """A callback with trials done and in all: a bar on a terminal, a line a tenth elsewhere."""
+def counting_bar(title: str) -> "Iterator[Callable[[int, int], None]]":
+    """A callback with how many are done and in all: a bar on a terminal, a line a tenth else."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -94,16 +94,30 @@ def trials_bar() -> "Iterator[Callable[[int, int], None]]":
 
         def report(done: int, total: int) -> None:
             nonlocal told
-            if 10 * done // total > told:
+            at_once = told == 0 and done == total  # then the result says it all
+            if 10 * done // total > told and not at_once:
                 told = 10 * done // total
-                note(f"[{done}/{total}] trials")
+                note(f"[{done}/{total}] {title}")
 
         yield report
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
-        task = bars.add_task("trials", total=None)
+        task = bars.add_task(title, total=None)
         yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+@contextmanager
+def steps() -> "Iterator[Callable[[str], None]]":
+    """A callback with what is being done: one changing line on a terminal, lines elsewhere."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield note
+        return
+    with console.status("starting") as status:
+        yield lambda text: status.update(text)
 
 
 def dropped(choices: "Choices") -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from setwise.cli.values import OnDuplicate, OnMultiple, OnNone
+from setwise.cli.values import OnDuplicate, OnMultiple, OnNone, RawName, View
 
 if TYPE_CHECKING:
     from setwise.choices import Choices
@@ -16,10 +16,15 @@ if TYPE_CHECKING:
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
-TABLE_HELP = "A Parquet or CSV file, one row an item; or the name of a shipped data set."
+TABLE_HELP = (
+    "A Parquet or CSV file, one row an item; a data file (.setwise-data); or the name of a shipped "
+    "data set."
+)
+LIKE_HELP = "The table is the raw file (or folder) of a public data set, which has its own roles."
+VIEW_HELP = "With --like: the paper's features, or all."
 ITEMS_HELP = (
     "Item features, separated by commas: column names, or log(x), log1p(x), sqrt(x), category(x), "
-    "other(x), impute(x). Default: every column without another role."
+    "other(x), popularity(x), impute(x). Default: every column without another role."
 )
 OUTSIDE_HELP = "Sets without a choice; 'outside' adds an outside option to every set."
 
@@ -49,9 +54,37 @@ class Source:
     min_items: Annotated[int, typer.Option(help="Leave smaller sets out.")] = 1
     max_items: Annotated[int | None, typer.Option(help="Leave larger sets out.")] = None
     max_sets: Annotated[int | None, typer.Option(help="Use a random sample of sets.")] = None
+    like: Annotated[RawName | None, typer.Option(help=LIKE_HELP)] = None
+    view: Annotated[View, typer.Option(help=VIEW_HELP)] = View.paper
 
     def read(self, seed: int) -> "Choices":
         """The choices that the options describe."""
+        choices = self._whole().limit(self.max_items, self.min_items)
+        return choices if self.max_sets is None else choices.sample(self.max_sets, seed)
+
+    def _whole(self) -> "Choices":
+        from setwise import datasets
+        from setwise.choices import open_choices
+        from setwise.cli.tables import is_data_file
+
+        if is_data_file(self.table):
+            self._refuse_roles("a data file, which has them inside")
+            return open_choices(self.table)
+        if self.like is not None:
+            self._refuse_roles(f"like {self.like.value}, which has its own")
+            return datasets.load_raw(self.like.value, self.table, self.view.value)
+        return self._read_table()
+
+    def _refuse_roles(self, what: str) -> None:
+        from setwise._errors import InputError
+
+        for name in ("set", "chosen", "items", "context", "weight", "group", "time"):
+            if getattr(self, name) is not None:
+                raise InputError(
+                    f"--{name} gives a column's role, but {self.table} is {what}; leave it out"
+                )
+
+    def _read_table(self) -> "Choices":
         from setwise import datasets
         from setwise._errors import InputError
         from setwise.choices import expressions, read
@@ -71,11 +104,10 @@ class Source:
         for name in ("set", "chosen"):
             if name not in roles:
                 raise InputError(f"--{name} is missing: name the {name} column of {self.table}")
-        choices = read(
+        return read(
             table, **roles, on_none=self.on_none.value, on_multiple=self.on_multiple.value,
             on_duplicate=self.on_duplicate.value, rare=self.rare,
-        ).limit(self.max_items, self.min_items)  # fmt: skip
-        return choices if self.max_sets is None else choices.sample(self.max_sets, seed)
+        )  # fmt: skip
 
 
 def takes_source(command: Callable[..., None]) -> Callable[..., None]:

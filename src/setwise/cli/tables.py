@@ -6,6 +6,7 @@ from typing import Any
 from setwise import datasets
 from setwise._errors import InputError
 from setwise._files import check_writable, whole_file
+from setwise.choices.stored import SUFFIX
 from setwise.choices.tables import read_file
 
 
@@ -19,6 +20,11 @@ def read_table(name: str) -> Any:
             f"there is no file or data set {name}; the data sets are: {', '.join(datasets.names())}"
         )
     return read_file(path)
+
+
+def is_data_file(name: str | Path) -> bool:
+    """Whether this names a file of choices on disk."""
+    return Path(name).suffix.lower() == SUFFIX
 
 
 def is_dataset(name: str) -> bool:

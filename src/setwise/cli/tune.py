@@ -73,7 +73,7 @@ def tune(
         estimator = with_arguments(estimator, {"epochs": epochs})
     choices = source.read(seed)
     show.dropped(choices)
-    with show.trials_bar() as on_trials:
+    with show.counting_bar("trials") as on_trials:
         done = tune_splits(
             estimator, choices, splits=splits, seed=seed, by=split_by.value, tuning=tuning,
             on_trials=on_trials,

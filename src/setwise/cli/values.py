@@ -62,3 +62,25 @@ class SpaceName(StrEnum):
     paper = "paper"
     training = "training"
     wide = "wide"
+
+
+class RawName(StrEnum):
+    """Public data sets whose raw files setwise reads."""
+
+    expedia = "expedia"
+    outbrain = "outbrain"
+    amadeus = "amadeus"
+
+
+class View(StrEnum):
+    """Features of a public data set."""
+
+    paper = "paper"
+    full = "full"
+
+
+class Outcome(StrEnum):
+    """What counts as Expedia's choice."""
+
+    click = "click"
+    book = "book"

@@ -12,9 +12,11 @@ from setwise.estimators.catalogue import ENTRIES, Entry, configured, everyone, n
 from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL
 from setwise.estimators.mixed import MixedMNL
 from setwise.estimators.nested import NestedLogit
-from setwise.estimators.networks import SDA, SDE, SDW, ChoiceModel, TrainedEstimator
+from setwise.estimators.networks import SDA, SDE, SDW, ChoiceModel
 from setwise.estimators.rankers import AdaRank, SVMRank
+from setwise.estimators.streaming import predict_file
 from setwise.estimators.summary import Summary
+from setwise.estimators.trained import TrainedEstimator
 
 CLASSES: Mapping[str, type[Estimator]] = {
     cls.__name__: cls
@@ -62,5 +64,6 @@ __all__ = [
     "everyone",
     "load",
     "named",
+    "predict_file",
     "zoo",
 ]

@@ -1,20 +1,21 @@
 """What every estimator does: read like the model was trained, predict, rank, evaluate, save."""
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from setwise._errors import InputError
 from setwise.artifact import Artifact
 from setwise.choices import Choices, Encoded, Irregular, Schema, open_table, read_as, split
-from setwise.metrics import Metrics, measure, predicted
+from setwise.metrics import Metrics, Outcomes, predicted
 from setwise.models import Model
 from setwise.training import row_log_probabilities
 
@@ -65,9 +66,11 @@ class Estimator(BaseEstimator):
         Where the outside option is the most probable, no row of the set has a 1.
         """
         choices = self._choices(data)
-        encoded = self.schema_.encode(choices)
-        best = predicted(self._log_probabilities(encoded), encoded.offsets)
-        return choices.in_table_order(best[self._real_rows(choices)].astype(np.int64))
+        best = [
+            predicted(self._log_probabilities(part), part.offsets)[self._real_rows(part)]
+            for part in self._parts(choices)
+        ]
+        return choices.in_table_order(np.concatenate(best).astype(np.int64))
 
     def rank(self, data: Any) -> Any:
         """The table with columns ``probability`` and ``rank``, sorted within each set.
@@ -101,11 +104,13 @@ class Estimator(BaseEstimator):
     def evaluate(self, data: Any) -> Metrics:
         """top1, top5, mean_rank, mrr, nll (with standard errors over sets), rho2, calibration."""
         choices = self._choices(data, with_choice=True)
-        encoded = self.schema_.encode(choices)
-        if encoded.chosen is None:
+        if choices.chosen is None:
             raise InputError("these choices do not say what was chosen; read them with chosen=")
-        scores = self._log_probabilities(encoded)
-        return measure(scores, encoded.offsets, encoded.chosen, encoded.weight)
+        outcomes = []
+        for part in self._parts(choices):
+            assert part.chosen is not None
+            outcomes.append(Outcomes.of(self._log_probabilities(part), part.offsets, part.chosen))
+        return Outcomes.joined(outcomes).measured(choices.weight)
 
     def score(self, data: Any) -> float:
         """Top-1 accuracy, the measure that scikit-learn's tools look at."""
@@ -146,16 +151,22 @@ class Estimator(BaseEstimator):
         """log P(x | s) of every encoded row; a model that is not JAX's has its own way."""
         return row_log_probabilities(self.model_, encoded)
 
-    def _row_probabilities(self, choices: Choices) -> Float[np.ndarray, " rows"]:
-        scores = self._log_probabilities(self.schema_.encode(choices))
-        return np.exp(scores[self._real_rows(choices)])
+    def _parts(self, choices: Choices) -> Iterator[Encoded]:
+        """The choices as numbers, in parts that bound the memory."""
+        return (part.encoded() for part in self.schema_.over(choices).blocks())
 
-    def _real_rows(self, choices: Choices) -> np.ndarray:
+    def _row_probabilities(self, choices: Choices) -> Float[np.ndarray, " rows"]:
+        parts = [
+            np.exp(self._log_probabilities(part)[self._real_rows(part)])
+            for part in self._parts(choices)
+        ]
+        return np.concatenate(parts)
+
+    def _real_rows(self, part: Encoded) -> Bool[np.ndarray, " rows"]:
         """Which encoded rows are the table's: all but the outside options."""
-        if not self.schema_.outside:
-            return np.ones(len(choices.rows), bool)
-        real = np.ones(len(choices.rows) + len(choices), bool)
-        real[choices.offsets[1:] + np.arange(len(choices))] = False
+        real = np.ones(len(part.items), bool)
+        if self.schema_.outside:
+            real[part.offsets[1:] - 1] = False
         return real
 
     def _check_fitted(self) -> None:

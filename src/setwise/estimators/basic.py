@@ -57,8 +57,8 @@ class LinearScorer(Estimator):
         choices = trainable(choices)
         if validation is None and self._tunes:
             choices, validation = held_out(choices, getattr(self, "seed", 0))
-        schema = Schema.fit(choices)
-        train = schema.encode(choices, np.float64)
+        schema, seen = Schema.learn(choices)
+        train = seen.encoded(np.float64)
         valid = train if validation is None else schema.encode(trainable(validation), np.float64)
         coef = self._learn(schema, train, valid)
         self.temperature_ = temperature(valid.items @ coef, valid)

@@ -81,8 +81,8 @@ class LambdaMART(Estimator):
         lightgbm, choices = _lightgbm(), trainable(choices)
         if validation is None:
             choices, validation = held_out(choices, self.seed)
-        schema = Schema.fit(choices)
-        train, valid = schema.encode(choices), schema.encode(trainable(validation))
+        schema, seen = Schema.learn(choices)
+        train, valid = seen.encoded(), schema.encode(trainable(validation))
         _check_sizes(train)
         data = _dataset(lightgbm, train)
         history: dict[str, dict[str, list[float]]] = {}

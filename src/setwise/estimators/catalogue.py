@@ -12,8 +12,9 @@ from setwise.estimators.boosting import LambdaMART
 from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL
 from setwise.estimators.mixed import MixedMNL
 from setwise.estimators.nested import NestedLogit
-from setwise.estimators.networks import SDA, SDE, SDW, ChoiceModel, TrainedEstimator
+from setwise.estimators.networks import SDA, SDE, SDW, ChoiceModel
 from setwise.estimators.rankers import AdaRank, SVMRank
+from setwise.estimators.trained import TrainedEstimator
 from setwise.models import ZOO, About, Sizes
 from setwise.training import Training
 

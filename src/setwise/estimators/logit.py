@@ -45,8 +45,8 @@ class ConvexLogit(Estimated):
     ) -> "ConvexLogit":
         """Solve; validation, checkpoint and progress are for models that train in epochs."""
         choices = trainable(choices)
-        schema = Schema.fit(choices)
-        encoded = schema.encode(choices, np.float64)
+        schema, seen = Schema.learn(choices)
+        encoded = seen.encoded(np.float64)
         columns, scale = self._columns(encoded, schema)
         optimum = maximise(replace(encoded, items=columns))
         self.schema_ = schema

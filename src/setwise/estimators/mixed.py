@@ -139,9 +139,9 @@ class MixedMNL(Estimated):
         return int(np.argmin(losses)) + 1
 
     def _solve(self, choices: Choices, classes: int) -> None:
-        schema = Schema.fit(choices)
-        data = _without_context(schema.encode(choices, np.float64))
-        sample = _without_context(schema.encode(choices.sample(EM_SETS, self.seed), np.float64))
+        schema, seen = Schema.learn(choices)
+        data = _without_context(seen.encoded(np.float64))
+        sample = _without_context(seen.sample(EM_SETS, self.seed).encoded(np.float64))
         mnl = maximise(data)
         rng = np.random.default_rng(self.seed)
         theta, shares = _start(sample, mnl.coefficients, classes, self.starts, rng)

@@ -75,9 +75,9 @@ class NestedLogit(Estimated):
     ) -> "NestedLogit":
         """Solve; validation, checkpoint and progress are for models that train in epochs."""
         choices = trainable(choices)
-        schema = Schema.fit(choices)
+        schema, seen = Schema.learn(choices)
         start, nests = _nest_columns(schema, self.nest)
-        data = schema.encode(choices, np.float64)
+        data = seen.encoded(np.float64)
         data = replace(data, context=np.zeros((len(data), 0)))
         informative = _informative(data, start, nests, self.nest)
         d = data.items.shape[1]

@@ -3,12 +3,13 @@
 from setwise._engine import keep_compiled_programs
 from setwise.training.capacity import trials_together
 from setwise.training.chunk import Prune
-from setwise.training.fitting import Fit, OnEpoch, fit
+from setwise.training.fitting import Fit, OnEpoch, OnShard, fit
 from setwise.training.members import Member, Task
 from setwise.training.newton import Optimum, maximise
 from setwise.training.options import Training
 from setwise.training.population import fit_population
 from setwise.training.scoring import row_log_probabilities
+from setwise.training.shards import fitting_memory
 
 keep_compiled_programs()
 
@@ -16,12 +17,14 @@ __all__ = [
     "Fit",
     "Member",
     "OnEpoch",
+    "OnShard",
     "Optimum",
     "Prune",
     "Task",
     "Training",
     "fit",
     "fit_population",
+    "fitting_memory",
     "maximise",
     "row_log_probabilities",
     "trials_together",

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,14 @@ import numpy as np
 from setwise import _tensorfile
 from setwise._errors import InputError
 from setwise._trees import named_arrays, with_arrays
-from setwise.choices import Encoded
+from setwise.choices import Encoded, Encoding
 from setwise.models import Model
 from setwise.training.loop import State
 from setwise.training.stopping import Stopping
 
 FILE = "fit.checkpoint"
 SECONDS_BETWEEN_CHECKPOINTS = 2.0
+BEGUN = ("shards", "losses", "steps")
 
 
 @dataclass(frozen=True)
@@ -31,22 +33,53 @@ class Progress:
     best: Model
     stopping: Stopping = field(default_factory=Stopping)
     history: tuple[dict[str, int | float], ...] = ()
+    shards: int = 0  # of the epoch that has begun: how many are done, ...
+    losses: float = 0.0  # ... the sum of the losses of their steps, ...
+    steps: int = 0  # ... and how many steps they were
 
 
-def fingerprint(model: Model | None, data: Iterable[Encoded], settings: object) -> str:
+def fingerprint(model: Model | None, data: Iterable[Encoded | Encoding], settings: object) -> str:
     """What a fit's result depends on, in one line: a checkpoint of another fit is refused."""
     digest = hashlib.sha256(json.dumps(settings).encode())
     for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_array)):
         digest.update(np.asarray(leaf).tobytes())
-    for part in data:
-        for array in (part.items, part.context, part.offsets, part.chosen, part.weight):
-            digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+    for whole in data:
+        for part in _encoded(whole):
+            for array in (part.items, part.context, part.offsets, part.chosen, part.weight):
+                digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
+
+
+def _encoded(data: Encoded | Encoding) -> Iterator[Encoded]:
+    """Encoded data, in parts where they are on disk."""
+    if isinstance(data, Encoded):
+        yield data
+    else:
+        yield from (block.encoded() for block in data.blocks())
+
+
+class Keeper:
+    """Keeps the progress of one fit in a file."""
+
+    def __init__(self, path: Path, mark: str):
+        self._path, self._mark = path, mark
+        self._saved = time.monotonic()
+
+    def resume(self, start: Progress) -> Progress:
+        """The progress that the file has, or ``start`` if there is none yet."""
+        return resume(self._path, start, self._mark)
+
+    def save_if_due(self, progress: Progress, at_once: bool = False) -> None:
+        """Save if some seconds have passed, or ``at_once``."""
+        if at_once or time.monotonic() - self._saved > SECONDS_BETWEEN_CHECKPOINTS:
+            save(self._path, progress, self._mark)
+            self._saved = time.monotonic()
 
 
 def save(path: Path, progress: Progress, mark: str) -> None:
     """Write the checkpoint of one fit, replacing the one before in a single step."""
-    meta = {"stopping": asdict(progress.stopping), "history": list(progress.history)}
+    begun = {name: getattr(progress, name) for name in BEGUN}
+    meta = {"stopping": asdict(progress.stopping), "history": list(progress.history), **begun}
     write(path, (progress.state, progress.best), meta, mark)
 
 
@@ -56,7 +89,8 @@ def resume(path: Path, start: Progress, mark: str) -> Progress:
     if kept is None:
         return start
     (state, best), meta = kept
-    return Progress(state, best, Stopping(**meta["stopping"]), tuple(meta["history"]))
+    begun = {name: meta[name] for name in BEGUN}
+    return Progress(state, best, Stopping(**meta["stopping"]), tuple(meta["history"]), **begun)
 
 
 def write(path: Path, tree: Any, meta: Mapping[str, Any], mark: str) -> None:

@@ -21,20 +21,30 @@ class DeviceData(NamedTuple):
     weight: Float[Array, " sets"]
 
 
-def to_device(*parts: Encoded) -> DeviceData:
+class Shape(NamedTuple):
+    """Lengths to fill up to, and the weight that counts as one."""
+
+    rows: int
+    sets: int
+    mean_weight: float | None
+
+
+def to_device(*parts: Encoded, shape: Shape | None = None) -> DeviceData:
     """Move choices to the device, the sets of each part after those of the part before.
 
-    Weights are scaled to a mean of one in each part; :func:`first_sets` says where a part begins.
+    Weights are scaled to a mean of one in each part, unless a ``shape`` says what counts as one;
+    :func:`first_sets` says where a part begins.
     """
     before = np.concatenate([[0], np.cumsum([len(part.items) for part in parts])])
     starts = [part.offsets[:-1] + rows for part, rows in zip(parts, before, strict=False)]
+    rows, sets, mean_weight = shape or (None, None, None)
     return DeviceData(
-        items=_padded([part.items.astype(np.float32, copy=False) for part in parts]),
-        context=_padded([part.context.astype(np.float32, copy=False) for part in parts]),
-        starts=_padded([start.astype(np.int32) for start in starts]),
-        sizes=_padded([part.sizes.astype(np.int32) for part in parts]),
-        chosen=_padded([_chosen(part) for part in parts]),
-        weight=_padded([_weight(part) for part in parts]),
+        items=_padded([part.items.astype(np.float32, copy=False) for part in parts], rows),
+        context=_padded([part.context.astype(np.float32, copy=False) for part in parts], sets),
+        starts=_padded([start.astype(np.int32) for start in starts], sets),
+        sizes=_padded([part.sizes.astype(np.int32) for part in parts], sets),
+        chosen=_padded([_chosen(part) for part in parts], sets),
+        weight=_padded([_weight(part, mean_weight) for part in parts], sets),
     )
 
 
@@ -67,12 +77,12 @@ def _chosen(part: Encoded) -> Int[np.ndarray, " sets"]:
     return chosen.astype(np.int32)
 
 
-def _weight(part: Encoded) -> Float[np.ndarray, " sets"]:
+def _weight(part: Encoded, mean: float | None) -> Float[np.ndarray, " sets"]:
     weight = np.ones(len(part)) if part.weight is None else part.weight
-    return (weight / weight.mean()).astype(np.float32)
+    return (weight / (weight.mean() if mean is None else mean)).astype(np.float32)
 
 
-def _padded(values: list[np.ndarray]) -> Array:
+def _padded(values: list[np.ndarray], length: int | None) -> Array:
     whole = np.concatenate(values) if len(values) > 1 else values[0]
-    spare = round_up(len(whole)) - len(whole)
+    spare = (round_up(len(whole)) if length is None else length) - len(whole)
     return jnp.asarray(np.pad(whole, [(0, spare)] + [(0, 0)] * (whole.ndim - 1)))

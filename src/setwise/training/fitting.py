@@ -1,9 +1,7 @@
 """The host's part of training: epochs, early stopping, progress, checkpoints, Ctrl-C."""
 
-import math
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import jax
@@ -11,17 +9,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from setwise._errors import InputError
-from setwise.choices import Encoded, bucket, shuffled_batches
-from setwise.metrics import Ranks
+from setwise.choices import Encoded, Encoding
 from setwise.models import Model
 from setwise.training import checkpoint, loop
 from setwise.training.checkpoint import Progress
-from setwise.training.device import DeviceData, to_device
 from setwise.training.options import Training
-from setwise.training.scoring import Scorer
+from setwise.training.scoring import Validation
+from setwise.training.shards import Resident, Streamed
 
 OnEpoch = Callable[[Mapping[str, int | float]], None]
 """Called after every epoch with its record: epoch, loss, nll, accuracy and best (so far)."""
+
+OnShard = Callable[[int, int, int], None]
+"""Called after every shard of an epoch with the epoch, the shards done, and how many there are."""
 
 
 @dataclass(frozen=True)
@@ -41,35 +41,43 @@ class Fit:
 
 def fit(
     model: Model,
-    train: Encoded,
-    valid: Encoded,
+    train: Encoded | Encoding,
+    valid: Encoded | Encoding,
     options: Training,
     seed: int = 0,
     checkpoint_folder: Path | None = None,
     on_epoch: OnEpoch | None = None,
+    on_shard: OnShard | None = None,
 ) -> Fit:
     """Train until validation stops improving; the best weights are kept.
 
-    Ctrl-C ends training early with the best model so far. With a checkpoint folder, a killed fit
-    goes on where it was and ends with the identical model.
+    Encoded data stay on the device; an :class:`Encoding` is read anew in every epoch, shard after
+    shard (:mod:`setwise.training.shards`). Ctrl-C ends training early with the best model so far.
+    With a checkpoint folder, a killed fit goes on where it was, at the last shard, and ends with
+    the identical model.
     """
-    mark, path = "", None
     progress = Progress(loop.start(model), model)
+    keeper = None
     if checkpoint_folder is not None:
-        path = checkpoint_folder / checkpoint.FILE
         mark = checkpoint.fingerprint(model, (train, valid), [asdict(options), seed])
-        progress = checkpoint.resume(path, progress, mark)
+        keeper = checkpoint.Keeper(checkpoint_folder / checkpoint.FILE, mark)
+        progress = keeper.resume(progress)
     epochs = _Epochs(train, valid, options, seed)
-    saved, interrupted = time.monotonic(), False
+
+    def after_shard(partial: Progress, done: int) -> None:
+        if keeper is not None:
+            keeper.save_if_due(partial)
+        if on_shard is not None:
+            on_shard(partial.stopping.epoch + 1, done, epochs.shards)
+
+    interrupted = False
     try:
         while not _finished(progress, options):
-            progress = epochs.after(progress)
+            progress = epochs.after(progress, after_shard)
             if on_epoch is not None:
                 on_epoch(progress.history[-1])
-            due = time.monotonic() - saved > checkpoint.SECONDS_BETWEEN_CHECKPOINTS
-            if path is not None and (due or _finished(progress, options)):
-                checkpoint.save(path, progress, mark)
-                saved = time.monotonic()
+            if keeper is not None:
+                keeper.save_if_due(progress, _finished(progress, options))
     except KeyboardInterrupt:
         if progress.stopping.best_epoch < 0:
             raise
@@ -85,66 +93,72 @@ def _finished(progress: Progress, options: Training) -> bool:
 
 
 class _Epochs:
-    """Data on the device and everything else that stays the same from epoch to epoch."""
+    """Everything that stays the same from epoch to epoch."""
 
-    def __init__(self, train: Encoded, valid: Encoded, options: Training, seed: int):
+    def __init__(
+        self, train: Encoded | Encoding, valid: Encoded | Encoding, options: Training, seed: int
+    ):
         self.options, self.seed = options, seed
         self.key = jax.random.key(seed)
-        self.data: DeviceData = to_device(train)
-        self.buckets = bucket(train.sizes)
-        self.widths = tuple(one.width for one in self.buckets)
-        self.valid, self.score = valid, Scorer(valid)
+        source = Streamed if isinstance(train, Encoding) else Resident
+        self.source: Resident | Streamed = source(train, options.batch_size)  # type: ignore[arg-type]
+        self.validate = Validation(valid)
 
-    def after(self, progress: Progress) -> Progress:
-        """Train one epoch and validate."""
+    @property
+    def shards(self) -> int:
+        """How many shards an epoch has."""
+        return self.source.shards
+
+    def after(self, progress: Progress, after_shard: Callable[[Progress, int], None]) -> Progress:
+        """Train one epoch (or what is left of it) and validate."""
         epoch = progress.stopping.epoch + 1
         # The order depends on the seed and the epoch alone, so that a resumed fit repeats it.
         rng = np.random.default_rng([self.seed, epoch])
-        sets, numbers = shuffled_batches(self.buckets, self._batch_size(), rng)
-        inputs = (
-            self.data, jnp.asarray(sets), jnp.asarray(numbers), self._hyper(epoch),
-            jax.random.fold_in(self.key, epoch),
-        )  # fmt: skip
-        state, losses = loop.run_epoch(inputs, progress.state, self.options.objective, self.widths)
-        loss = float(np.asarray(losses, np.float64)[numbers >= 0].mean())
+        for shard in self.source.epoch(rng, progress.shards):
+            inputs = (
+                shard.data, jnp.asarray(shard.batches.sets), jnp.asarray(shard.batches.numbers),
+                self._hyper(epoch), self._noise(epoch, progress.shards),
+            )  # fmt: skip
+            state, losses = loop.run_epoch(
+                inputs, progress.state, self.options.objective, self.source.widths, self.source.idle
+            )
+            real = np.asarray(losses, np.float64)[shard.batches.numbers >= 0]
+            progress = replace(
+                progress, state=state, shards=progress.shards + 1,
+                losses=progress.losses + float(real.sum()), steps=progress.steps + len(real),
+            )  # fmt: skip
+            if self.shards > 1:
+                after_shard(progress, progress.shards)
+        return self._validated(progress, epoch)
+
+    def _validated(self, progress: Progress, epoch: int) -> Progress:
+        """The progress at the end of an epoch: its record, and the best model so far."""
+        loss = progress.losses / progress.steps
         if not np.isfinite(loss):
             raise InputError(
                 f"training diverged in epoch {epoch} (its loss is {loss}); "
                 f"use a learning rate below {self.options.learning_rate:g}"
             )
-        nll, accuracy = self._validate(state.model)
+        nll, accuracy = self.validate(progress.state.model)
         watched = nll if self.options.stop_on == "nll" else -accuracy
         stopping = progress.stopping.observe(watched)
         record: dict[str, int | float] = {
-            "epoch": epoch,
-            "loss": loss,
-            "nll": nll,
-            "accuracy": accuracy,
-        }
-        record["best"] = abs(stopping.best)
-        best = jax.tree.map(_copied, state.model) if stopping.improved else progress.best
-        return Progress(state, best, stopping, (*progress.history, record))
-
-    def _batch_size(self) -> int:
-        return min(self.options.batch_size, max(len(one.sets) for one in self.buckets))
+            "epoch": epoch, "loss": loss, "nll": nll, "accuracy": accuracy,
+            "best": abs(stopping.best),
+        }  # fmt: skip
+        model = progress.state.model
+        best = jax.tree.map(_copied, model) if stopping.improved else progress.best
+        return Progress(progress.state, best, stopping, (*progress.history, record))
 
     def _hyper(self, epoch: int) -> loop.Hyper:
         options = self.options
         keep = jnp.float32(1 - options.dropout) if options.dropout > 0 else None
         return loop.Hyper(jnp.float32(options.rate(epoch)), jnp.float32(options.weight_decay), keep)
 
-    def _validate(self, model: Model) -> tuple[float, float]:
-        """Mean NLL and accuracy on the validation sets, by their weights."""
-        valid = self.valid
-        assert valid.chosen is not None
-        scores = self.score(model)
-        weight = np.ones(len(valid)) if valid.weight is None else valid.weight
-        nll = -scores[valid.offsets[:-1] + valid.chosen].astype(np.float64)
-        if np.isnan(nll).any():  # weights that are no numbers have no accuracy either
-            return math.nan, math.nan
-        top = Ranks.of(scores, valid.offsets, valid.chosen).top(1)
-        # Dividing last keeps equal accuracies equal: sums of ones are exact.
-        return float(nll @ weight / weight.sum()), float(top @ weight / weight.sum())
+    def _noise(self, epoch: int, shard: int) -> jax.Array:
+        """The key of a shard's dropout; steps fold their number in, from 0, shards from the top."""
+        key = jax.random.fold_in(self.key, epoch)
+        return key if shard == 0 else jax.random.fold_in(key, 2**32 - shard)
 
 
 def _copied(leaf: object) -> object:

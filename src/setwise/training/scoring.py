@@ -1,11 +1,14 @@
 """Log-probabilities of every row, for validation and prediction: sets of any size, any number."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from setwise.choices import Bucket, Encoded, bucket, round_up
+from setwise.choices import Bucket, Encoded, Encoding, bucket, round_up
+from setwise.metrics import Ranks
 from setwise.models import Model
 from setwise.training.device import DeviceData, to_device
 from setwise.training.loop import log_probabilities
@@ -34,6 +37,39 @@ class Scorer:
             rows = self._offsets[:-1][one.sets][:, None] + np.arange(one.width)
             flat[rows[present]] = table[present]
         return flat
+
+
+class Validation:
+    """Mean NLL and accuracy on the same choices, again and again."""
+
+    def __init__(self, data: Encoded | Encoding):
+        self._data = data
+        self._score = Scorer(data) if isinstance(data, Encoded) else None
+        self._weight = data.weight if isinstance(data, Encoded) else data.choices.weight
+
+    def __call__(self, model: Model) -> tuple[float, float]:
+        """By the sets' weights."""
+        if isinstance(self._data, Encoded):
+            assert self._score is not None
+            nll, top = _outcomes(self._score(model), self._data)
+        else:  # on disk: a part at a time
+            parts = (block.encoded() for block in self._data.blocks())
+            each = [_outcomes(Scorer(part)(model), part) for part in parts]
+            nll, top = (np.concatenate(values) for values in zip(*each, strict=True))
+        if np.isnan(nll).any():  # weights that are no numbers have no accuracy either
+            return math.nan, math.nan
+        weight = np.ones(len(nll)) if self._weight is None else self._weight
+        # Dividing last keeps equal accuracies equal: sums of ones are exact.
+        return float(nll @ weight / weight.sum()), float(top @ weight / weight.sum())
+
+
+def _outcomes(
+    scores: Float[np.ndarray, " rows"], data: Encoded
+) -> tuple[Float[np.ndarray, " sets"], Float[np.ndarray, " sets"]]:
+    """Of each set: - log P of the chosen item, and whether it was predicted."""
+    assert data.chosen is not None
+    nll = -scores[data.offsets[:-1] + data.chosen].astype(np.float64)
+    return nll, Ranks.of(scores, data.offsets, data.chosen).top(1)
 
 
 def row_log_probabilities(model: Model, encoded: Encoded) -> Float[np.ndarray, " rows"]:

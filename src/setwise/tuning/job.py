@@ -52,10 +52,11 @@ class Job:
     ):
         check(tuning.ranges, model)
         self.model, self.seeds, self.tuning = model, list(seeds), tuning
-        self._schemas = [Schema.fit(trainable(train)) for train, _ in parts]
+        learned = [Schema.learn(trainable(train)) for train, _ in parts]
+        self._schemas = [schema for schema, _ in learned]
         self._tasks = [
-            Task(schema.encode(train), schema.encode(trainable(valid)))
-            for schema, (train, valid) in zip(self._schemas, parts, strict=True)
+            Task(train.encoded(), schema.encode(trainable(valid)))
+            for (schema, train), (_, valid) in zip(learned, parts, strict=True)
         ]
         self._measure = model.training.stop_on
         self._batch = min(tuning.batch or trials_together(), tuning.trials)

@@ -1,0 +1,273 @@
+"""Choices as the numbers that models see: standardised columns, of all sets or of some."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Float64, Int
+
+from setwise._errors import InputError
+from setwise._memory import available_bytes
+from setwise.choices.choices import Choices
+from setwise.choices.columns import Column
+from setwise.choices.encoders import Encoder
+
+Vector = Float64[np.ndarray, " m"]
+Part = tuple[int, Float[np.ndarray, " m"], Float[np.ndarray, " m"]] | Int[np.ndarray, " codes"]
+"""Of some rows: their number, mean and variance; or, of categories, how often each code is in."""
+
+COPIES = 3  # of the encoded rows: here, on their way to the device, and there
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Choices as models see them: flat numeric rows, standardised.
+
+    With an outside option every set has one more row, its last: zero in every feature (the mean)
+    and one in the indicator column that is added at the end.
+    """
+
+    items: Float[np.ndarray, "rows d"]
+    context: Float[np.ndarray, "sets c"]
+    offsets: Int[np.ndarray, " sets_and_one"]
+    chosen: Int[np.ndarray, " sets"] | None
+    weight: Float[np.ndarray, " sets"] | None
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def sizes(self) -> Int[np.ndarray, " sets"]:
+        """The number of items of each set, the outside option included."""
+        return np.diff(self.offsets)
+
+
+@dataclass(frozen=True, eq=False)
+class Standardised:
+    """An encoder with the training mean and scale of its columns."""
+
+    encoder: Encoder
+    mean: Vector
+    scale: Vector
+    table: Float64[np.ndarray, "codes m"] | None = None
+    """Of categories, bound to the levels of some choices: what each code becomes, standardised."""
+
+    @property
+    def width(self) -> int:
+        """How many numeric columns the feature becomes."""
+        return len(self.mean)
+
+    def column(self, columns: Mapping[str, Column]) -> Column:
+        """The feature's column, checked to be of its kind."""
+        return self.encoder.check(columns[self.encoder.feature.column])
+
+    def bound(self, table: Float64[np.ndarray, "codes m"]) -> "Standardised":
+        """With this table of levels (:meth:`Encoder.table`)."""
+        return replace(self, table=(table - self.mean) / self.scale)
+
+    def columns(
+        self, column: Column, fold: Int[np.ndarray, " n"] | None
+    ) -> Float64[np.ndarray, "n m"]:
+        """The standardised columns; ``fold`` is that of each row."""
+        if self.table is None:
+            return (self.encoder.numbers(column) - self.mean) / self.scale
+        return self.table[self._places(column, fold)]
+
+    def summed(self, column: Column, fold: Int[np.ndarray, " n"] | None) -> Part:
+        """What :meth:`moments` needs to know of some rows."""
+        if self.table is None:
+            values = self.columns(column, None)
+            return len(values), values.mean(0), values.var(0)
+        return np.bincount(self._places(column, fold), minlength=len(self.table))
+
+    def moments(self, parts: Sequence[Part]) -> tuple[Vector, Vector]:
+        """Mean and scale of the columns, from those of consecutive parts."""
+        if self.table is None:
+            mean, scale = _merged(parts)
+        else:
+            counts: Any = parts[0]  # added up already, see _join
+            # Names of test data alone have codes too: not even by rounding do they count.
+            seen = np.flatnonzero(counts)
+            share, table = counts[seen] / counts.sum(), self.table[seen]
+            mean = share @ table
+            scale = np.sqrt(share @ (table - mean) ** 2)
+        # A constant column keeps its unit; so does one whose spread is rounding error.
+        return mean, np.where(scale > 1e-12 * np.maximum(1, np.abs(mean)), scale, 1.0)
+
+    def _places(self, column: Column, fold: Int[np.ndarray, " n"] | None) -> Int[np.ndarray, " n"]:
+        """The row of the table for each code: the last for missing ones, with a table a fold."""
+        codes = len(column.levels or ()) + 1
+        assert self.table is not None
+        if len(self.table) == codes:
+            return column.values % codes
+        assert fold is not None
+        return fold * np.int64(codes) + column.values % codes
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """Choices seen through a schema: any part of them becomes numbers when it is asked for."""
+
+    choices: Choices
+    items: tuple[Standardised, ...]
+    context: tuple[Standardised, ...]
+    outside: bool
+
+    @classmethod
+    def of(
+        cls,
+        choices: Choices,
+        items: Sequence[Standardised],
+        context: Sequence[Standardised],
+        outside: bool,
+        tables: Mapping[str, Float64[np.ndarray, "codes m"]] | None = None,
+    ) -> "Encoding":
+        """Look every level up once, so that parts are cheap; ``tables`` are those known already."""
+        known = tables or {}
+
+        def bind(one: Standardised, where: Mapping[str, Column]) -> Standardised:
+            name = one.encoder.feature.column
+            if name not in where:
+                raise InputError(
+                    f"feature column '{name}' is missing; the model was trained with it "
+                    f"(columns here: {', '.join(where)})"
+                )
+            if not one.encoder.looked_up:
+                return one
+            table = known.get(name)
+            return one.bound(one.encoder.table(choices.levels(name)) if table is None else table)
+
+        return cls(
+            choices,
+            tuple(bind(one, choices.columns) for one in items),
+            tuple(bind(one, choices.context) for one in context),
+            outside,
+        )
+
+    def __len__(self) -> int:
+        return len(self.choices)
+
+    @property
+    def sizes(self) -> Int[np.ndarray, " sets"]:
+        """The number of items of each set, the outside option included."""
+        return self.choices.sizes + int(self.outside)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows, outside options included."""
+        return int(self.choices.offsets[-1]) + (len(self) if self.outside else 0)
+
+    def take(self, sets: Int[np.ndarray, " m"]) -> "Encoding":
+        """These sets, in this order."""
+        return replace(self, choices=self.choices.take(sets))
+
+    def sample(self, sets: int, seed: int) -> "Encoding":
+        """A random sample of this many sets, in their order; all of them if there are fewer."""
+        return replace(self, choices=self.choices.sample(sets, seed))
+
+    def blocks(self) -> Iterator["Encoding"]:
+        """Consecutive parts that fit in memory."""
+        return (replace(self, choices=block) for block in self.choices.blocks())
+
+    def moments(self, counts: Mapping[str, Part]) -> tuple[Vector, Vector]:
+        """Mean and scale of every column, items' first; of some, the codes are counted already."""
+        parts = [list(_known(counts, one)) for one in self.items]
+        for block in self.blocks():
+            fold = block._row_folds()
+            for one, summed in zip(self.items, parts, strict=True):
+                if one.encoder.feature.column not in counts:
+                    _join(summed, one.summed(one.column(block.choices.columns), fold))
+        each = [one.moments(summed) for one, summed in zip(self.items, parts, strict=True)]
+        for one in self.context:
+            each.append(one.moments([one.summed(one.column(self.choices.context), None)]))
+        means, scales = zip(*each, strict=True)
+        return np.concatenate(means), np.concatenate(scales)
+
+    def encoded(self, dtype: type = np.float32) -> Encoded:
+        """The numbers of all sets."""
+        choices = self.choices
+        rows, sets = int(choices.offsets[-1]), len(choices)
+        self._check_memory(np.dtype(dtype).itemsize)
+        items: np.ndarray = np.empty((rows, sum(one.width for one in self.items)), dtype)
+        context: np.ndarray = np.empty((sets, sum(one.width for one in self.context)), dtype)
+        self._fill(items, self.items, choices.columns, self._row_folds())
+        self._fill(context, self.context, choices.context, None)
+        encoded = Encoded(items, context, choices.offsets, choices.chosen, choices.weight)
+        return _with_outside(encoded) if self.outside else encoded
+
+    def _check_memory(self, itemsize: int) -> None:
+        """Say that data on disk are too large for memory before the system kills the process."""
+        if not self.choices.on_disk:
+            return
+        columns = sum(one.width for one in self.items) + int(self.outside)
+        needed, available = COPIES * self.rows * columns * itemsize, available_bytes()
+        if available is not None and needed > available:
+            raise InputError(
+                f"{self.rows:,} rows of {columns} columns need about {needed / 1e9:.1f} GB in "
+                f"memory, and {available / 1e9:.1f} GB are available; take a sample of the sets "
+                "(choices.sample(100_000), on the command line --max-sets), or a model that "
+                "trains by gradients, as sda, without tuning: it reads the file as it trains"
+            )
+
+    def _row_folds(self) -> Int[np.ndarray, " rows"] | None:
+        choices = self.choices
+        return None if choices.fold is None else np.repeat(choices.fold, choices.sizes)
+
+    def _fill(
+        self,
+        block: Float[np.ndarray, "n m"],
+        features: tuple[Standardised, ...],
+        columns: Mapping[str, Column],
+        fold: Int[np.ndarray, " n"] | None,
+    ) -> None:
+        end = 0
+        for one in features:
+            begin, end = end, end + one.width
+            column = one.column(columns)
+            block[:, begin:end] = one.columns(column, fold)
+            if one.table is not None and one.width:
+                unknown = np.isnan(block[:, begin])
+                if unknown.any():
+                    at = int(np.argmax(unknown))
+                    one.encoder.refuse_unknown(column, at, self._table_row(at, columns))
+
+    def _table_row(self, at: int, columns: Mapping[str, Column]) -> int:
+        """The row in the table of the item (or, of context, the set's first item) at this place."""
+        choices = self.choices
+        return int(choices.rows[at if columns is choices.columns else choices.offsets[at]])
+
+
+def _known(counts: Mapping[str, Part], one: Standardised) -> Iterator[Part]:
+    if one.encoder.feature.column in counts:
+        yield counts[one.encoder.feature.column]
+
+
+def _join(parts: list[Part], part: Part) -> None:
+    """One more part; counts are added up at once, since they may be long."""
+    if parts and isinstance(part, np.ndarray):
+        parts[0] += part
+    else:
+        parts.append(part)
+
+
+def _merged(parts: Sequence[Any]) -> tuple[Vector, Vector]:
+    """Mean and standard deviation of all parts, from the number, mean and variance of each."""
+    if len(parts) == 1:
+        return parts[0][1], np.sqrt(parts[0][2])
+    counts, means, variances = (np.array(column) for column in zip(*parts, strict=True))
+    share = counts / counts.sum()
+    mean = share @ means
+    return mean, np.sqrt(share @ (variances + (means - mean) ** 2))
+
+
+def _with_outside(encoded: Encoded) -> Encoded:
+    """Add the outside option as the last row of every set, and its indicator column."""
+    rows, features = encoded.items.shape
+    offsets = encoded.offsets + np.arange(len(encoded.offsets))
+    items = np.zeros((rows + len(encoded), features + 1), encoded.items.dtype)
+    real = np.ones(len(items), bool)
+    real[offsets[1:] - 1] = False
+    items[real, :features] = encoded.items
+    items[~real, features] = 1
+    return Encoded(items, encoded.context, offsets, encoded.chosen, encoded.weight)

@@ -1,0 +1,107 @@
+"""The command ``setwise check``: the data doctor."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from setwise.cli import show
+from setwise.cli.source import ITEMS_HELP, Json
+
+if TYPE_CHECKING:
+    from setwise.doctor import Examination
+
+TABLE_HELP = (
+    "A Parquet or CSV file, one row an item; a .setwise-data file; or the name of a shipped "
+    "data set."
+)
+BAR = 40
+
+
+def check(
+    table: Annotated[str, typer.Argument(help=TABLE_HELP)],
+    set: Annotated[str | None, typer.Option(help="Column that names the choice set.")] = None,
+    chosen: Annotated[str | None, typer.Option(help="0/1 column of the chosen item.")] = None,
+    items: Annotated[str | None, typer.Option(help=ITEMS_HELP)] = None,
+    context: Annotated[str | None, typer.Option(help="Features of the whole set.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Write a page here (HTML).")] = None,
+    json: Json = False,
+) -> None:
+    """Find everything that is wrong or suspicious in a table, with the remedy.
+
+    Exits with 0 if nothing stops the table from being read, with 1 if there is an error in it
+    (reading it with the same options would refuse it), and with 2 on bad arguments.
+
+    Example: setwise check swissmetro --report page.html
+    """
+    from setwise._files import check_writable
+    from setwise.choices import expressions
+    from setwise.doctor import examine, write_page
+
+    if report is not None:
+        check_writable(report)
+    opened, roles = _opened(table)
+    given = {"set": set, "chosen": chosen}
+    roles |= {name: value for name, value in given.items() if value is not None}
+    features = {"items": items, "context": context}
+    roles |= {name: expressions(text) for name, text in features.items() if text is not None}
+    with _columns_bar() as on_column:
+        examination = replace(examine(opened, **roles, on_column=on_column), table=table)
+    if json:
+        show.as_json(examination.to_json())
+    else:
+        _show(examination)
+    if report is not None:
+        write_page(examination, report)
+        show.note(f"wrote {report}")
+    if examination.errors:
+        raise typer.Exit(1)
+
+
+def _opened(table: str) -> tuple[Any, dict[str, Any]]:
+    """A data set's table and roles, or the path of a file with none."""
+    from setwise import datasets
+    from setwise.cli.tables import is_dataset, read_table
+
+    if is_dataset(table):
+        roles = datasets.roles(table)
+        return read_table(table), {name: roles[name] for name in ("set", "chosen", "items")}
+    if not Path(table).exists():
+        read_table(table)  # which says what is there instead
+    return table, {}
+
+
+def _show(examination: "Examination") -> None:
+    print(f"{examination.table}: {examination.summary}")
+    most = max((sets for _, _, sets in examination.summary.histogram), default=1)
+    for low, high, sets in examination.summary.histogram:
+        items = f"{low}" if low == high else f"{low} to {high}"
+        print(f"{items:>14} items {sets:>10,} {'█' * round(BAR * sets / most)}".rstrip())
+    for one in examination.findings:
+        place = f" [{one.place}]" if one.place else ""
+        print(f"\n{one.severity}: {one.message}{place}\n  remedy: {one.remedy}")
+    print(f"\n{examination.verdict}")
+
+
+@contextmanager
+def _columns_bar() -> Iterator[Callable[[str, int, int], None] | None]:
+    """A callback for every column that is examined: a bar on a terminal, nothing elsewhere."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, transient=True) as bars:
+        task = bars.add_task("opening", total=None)
+
+        def advance(name: str, done: int, total: int) -> None:
+            bars.update(task, description=escape(name), completed=done, total=total)
+
+        yield advance

@@ -1,0 +1,270 @@
+"""The examination: every check of every column, with a few columns in memory at a time."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from setwise._errors import InputError
+from setwise.choices import Choices, Feature, open_choices, verify
+from setwise.doctor.collinear import Deviations
+from setwise.doctor.duplicates import RowHashes
+from setwise.doctor.examination import SEVERITIES, Examination, Finding, Summary
+from setwise.doctor.examined import Examined
+from setwise.doctor.leaks import leak
+from setwise.doctor.reading_checks import (
+    infinite,
+    missing,
+    varying_context,
+    wrong_transform,
+    wrong_type,
+)
+from setwise.doctor.set_checks import (
+    SET_CHECKS,
+    marks,
+    missing_ids,
+    single_items,
+    summary,
+)
+from setwise.doctor.sets import Sets
+from setwise.doctor.shape_checks import outliers, skew
+from setwise.doctor.source import Source, open_source
+from setwise.doctor.typed import understood
+from setwise.doctor.use_checks import constant, identifier, position, rare_levels
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Role = Literal["item", "context"]
+OnColumn = Callable[[str, int, int], None]
+STORED = ".setwise-data"
+AT_ONCE = 2
+MOST_ROWS = 20_000_000  # of choices; about 2 GB
+
+COLUMN_CHECKS: tuple[Callable[[Examined], Iterator[Finding]], ...] = (
+    wrong_type,
+    wrong_transform,
+    missing,
+    infinite,
+    varying_context,
+    constant,
+    leak,
+    position,
+    identifier,
+    rare_levels,
+    skew,
+    outliers,
+)
+
+
+def examine(
+    table: Any,
+    *,
+    set: str | None = None,
+    chosen: str | None = None,
+    items: Sequence[str] | None = None,
+    context: Sequence[str] = (),
+    on_column: OnColumn | None = None,
+) -> Examination:
+    """Find everything that is wrong or suspicious in a table, without refusing it.
+
+    An error is what :func:`setwise.choices.read` with the same arguments refuses; warnings and
+    notes it takes. Rows count from 0 in the table's order, as in the errors of ``read``.
+
+    Args:
+        table: a path to Parquet or CSV, a frame, a mapping of arrays, or a ``.setwise-data``
+            file, whose checksums are verified (it knows its columns' roles).
+        set: the column that names the choice set of each row.
+        chosen: the 0/1 column that marks the chosen item.
+        items: features of items, as names or expressions; by default every other column.
+        context: features of the whole set.
+        on_column: called with the column that is examined, the number done, and of all.
+
+    >>> examination = examine({"trip": [1, 1, 2, 2], "cost": [3.0, 1.0, 2.0, 5.0],
+    ...                        "taken": [0, 1, 0, 0]}, set="trip", chosen="taken")
+    >>> [(one.severity, one.code, one.sets) for one in examination.findings]
+    [('error', 'no-choice', ('2',))]
+    """
+    tell = on_column or (lambda name, done, of: None)
+    if isinstance(table, Choices):
+        return _examine_choices(table, "choices", tell)
+    if isinstance(table, (str, Path)) and Path(table).suffix == STORED:
+        if any((set, chosen, items, context)):
+            raise InputError(f"{table} knows the roles of its columns; leave set, chosen, items "
+                             "and context out")  # fmt: skip
+        verify(table)
+        return _examine_choices(open_choices(table), str(table), tell)
+    source = open_source(table)
+    if set is None or chosen is None:
+        role = "set" if set is None else "chosen"
+        raise InputError(f"{role} is missing: name the {role} column of {source.label}")
+    features = _features(source.names, set, chosen, items, context)
+    return _examine_source(source, set, chosen, features, tell)
+
+
+def _examine_source(
+    source: Source, set: str, chosen: str, features: dict[str, tuple[Feature, Role]], tell: OnColumn
+) -> Examination:
+    bare = Summary(source.rows, len(source.names))
+    findings = list(_renamed(source))
+    if source.rows == 0:
+        empty = Finding("error", "empty-table", "the table has no rows", "give it at least one set")
+        return _examination(source.label, bare, [*findings, empty])
+    ids, choice = (series for _, series in source.each([set, chosen]))
+    findings += missing_ids(set, ids)
+    sets = Sets.of(ids)
+    if len(sets) == 0:
+        return _examination(source.label, bare, findings)
+    known, wrong = marks(chosen, choice, sets)
+    sets = replace(sets, marks=known)
+    findings += wrong
+    hashes = RowHashes(source.rows, source.compares_rows)
+    hashes.add(ids)
+    hashes.add(choice)
+    others = [name for name in source.names if name not in (set, chosen)]
+    if not source.compares_rows:
+        others = [name for name in others if name in features]
+    deviations, about_columns = Deviations(sets), []
+
+    def columns() -> "Iterator[tuple[pl.Series, Feature, Role]]":
+        for done, (name, series) in enumerate(source.each(others)):
+            tell(name, done, len(others))
+            hashes.add(series)
+            if name in features:
+                yield series, *features[name]
+
+    for one, found in _side_by_side(columns(), sets):
+        about_columns += found
+        deviations.add(one)
+    findings += hashes.repeated(ids)
+    findings += [finding for check in SET_CHECKS for finding in check(sets)]
+    findings += [*about_columns, *deviations.pairs()]
+    choices = None if known is None else int(known.sum())
+    numbers = summary(sets.sizes, choices, source.rows, len(source.names))
+    return _examination(source.label, numbers, findings)
+
+
+def _examine_choices(choices: Choices, label: str, tell: OnColumn) -> Examination:
+    """What is suspicious in choices: what is wrong was refused when they were read.
+
+    So a part of very many hides no error, and sets at even distances are examined.
+    """
+    roles, sizes, rows = choices.roles, choices.sizes, int(choices.offsets[-1])
+    taken = None
+    if choices.chosen is not None:
+        taken = int((choices.chosen < sizes).sum())  # elsewhere, the outside option was taken
+    numbers = summary(sizes, taken, rows, len(roles.items) + len(roles.context))
+    findings = []
+    step = -(-rows // MOST_ROWS)
+    if step > 1:
+        findings.append(
+            Finding(
+                "note", "sample", f"one set in {step} was examined, since there are {rows:,} rows",
+                "nothing to do",
+            )
+        )  # fmt: skip
+        choices = choices.take(np.arange(0, len(choices), step))
+    sets = _sets_of(choices)
+    deviations = Deviations(sets)
+    findings += single_items(sets)
+    features: list[tuple[Feature, Role]] = [(feature, "item") for feature in roles.items]
+    features += [(feature, "context") for feature in roles.context]
+    for done, (feature, role) in enumerate(features):
+        tell(feature.column, done, len(features))
+        if role == "item":
+            column = choices.columns[feature.column]
+        else:
+            column = choices.context[feature.column].take(sets.spread(np.arange(len(sets))))
+        one = Examined(feature, role, column, sets, rare=choices.rare)
+        findings += _about(one)
+        deviations.add(one)
+    return _examination(label, numbers, [*findings, *deviations.pairs()])
+
+
+def _sets_of(choices: Choices) -> Sets:
+    marked = None
+    if choices.chosen is not None:
+        inside = choices.chosen < choices.sizes
+        marked = np.zeros(int(choices.offsets[-1]), bool)
+        marked[(choices.offsets[:-1] + choices.chosen)[inside]] = True
+    return Sets(choices.set_ids, np.asarray(choices.offsets, np.int64), choices.rows, marked)
+
+
+def _side_by_side(
+    columns: "Iterator[tuple[pl.Series, Feature, Role]]", sets: Sets
+) -> Iterator[tuple[Examined, list[Finding]]]:
+    """Examine columns in threads, in order, with at most ``AT_ONCE`` of them in memory."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        begun: deque[Future[tuple[Examined, list[Finding]]]] = deque()
+        for series, feature, role in columns:
+            begun.append(pool.submit(_examined, series, feature, role, sets))
+            if len(begun) == AT_ONCE:
+                yield begun.popleft().result()
+        while begun:
+            yield begun.popleft().result()
+
+
+def _examined(
+    series: "pl.Series", feature: Feature, role: Role, sets: Sets
+) -> tuple[Examined, list[Finding]]:
+    column, trouble = understood(feature.column, series, feature.category)
+    if sets.order is not None:
+        column = column.take(sets.order)
+    one = Examined(feature, role, column, sets, trouble)
+    return one, _about(one)
+
+
+def _about(one: Examined) -> list[Finding]:
+    return [finding for check in COLUMN_CHECKS for finding in check(one)]
+
+
+def _examination(label: str, numbers: Summary, findings: list[Finding]) -> Examination:
+    worst_first = sorted(findings, key=lambda one: SEVERITIES.index(one.severity))
+    return Examination(label, numbers, tuple(worst_first))
+
+
+def _renamed(source: Source) -> Iterator[Finding]:
+    """Columns to which Polars gave a new name, since a CSV file has theirs twice."""
+    for name in source.names:
+        first, mark, number = name.rpartition("_duplicated_")
+        if mark and number.isdigit() and first in source.names:
+            yield Finding(
+                "warning", "renamed-column",
+                f"two columns of the file are named '{first}'; the later one was read as '{name}'",
+                "give each column a name of its own", name,
+            )  # fmt: skip
+
+
+def _features(
+    names: list[str], set: str, chosen: str, items: Sequence[str] | None, context: Sequence[str]
+) -> dict[str, tuple[Feature, Role]]:
+    """The features by column, as :func:`setwise.choices.read` takes the same arguments."""
+    items = [items] if isinstance(items, str) else items
+    context = [context] if isinstance(context, str) else context
+    about_sets = [Feature.parse(text, names) for text in context]
+    if items is None:
+        taken = [set, chosen, *(feature.column for feature in about_sets)]
+        items = [name for name in names if name not in taken]
+    roles: list[tuple[Feature, Role]] = [(Feature.parse(text, names), "item") for text in items]
+    roles += [(feature, "context") for feature in about_sets]
+    for name, role in [(set, "set"), (chosen, "chosen"), *((f.column, r) for f, r in roles)]:
+        if name not in names:
+            raise InputError(f"{role} column '{name}' is not in the table; it has: "
+                             f"{', '.join(names[:12])}")  # fmt: skip
+    for feature in about_sets:
+        if feature.popularity:
+            raise InputError(f"'{feature}' is among the context; popularity is for items")
+    if not items:
+        raise InputError("there are no item features; name at least one column in items")
+    used = [feature.column for feature, _ in roles]
+    for name in used:
+        if used.count(name) > 1:
+            raise InputError(f"column '{name}' is named twice among items and context; keep one")
+        if name in (set, chosen):
+            role = "set" if name == set else "chosen"
+            raise InputError(f"column '{name}' is the {role} column; it cannot be a feature too")
+    return {feature.column: (feature, role) for feature, role in roles}

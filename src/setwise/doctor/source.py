@@ -1,0 +1,216 @@
+"""Where the columns of a table come from: files of any size, a few columns at a time.
+
+Polars needs minutes to find the types of all columns of a large CSV file. Here a CSV is read as
+text, and a column's type is found from its distinct values, which are fewer.
+"""
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date, datetime
+from decimal import Decimal
+from numbers import Real
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import numpy as np
+
+from setwise._errors import InputError
+from setwise.choices import Table, open_table
+from setwise.choices.tables import read_file
+
+if TYPE_CHECKING:
+    import polars as pl
+
+BYTES_AT_ONCE = 400_000_000
+HEAD = 1000
+
+
+class Frame:
+    """A data frame or a mapping of arrays in memory."""
+
+    def __init__(self, table: Table, label: str = "a table"):
+        self._table = table
+        self.label, self.names, self.rows = label, table.names, table.rows
+        # Rows of a plain mapping carry no item's name, so equal ones may be different items.
+        self.compares_rows = table.native is not None
+
+    def each(self, names: list[str]) -> "Iterator[tuple[str, pl.Series]]":
+        """These columns, one after the other."""
+        for name in names:
+            yield name, _from_memory(self._table.series(name, "feature"))
+
+
+class ParquetFile:
+    """A Parquet file, read column by column."""
+
+    compares_rows = True
+
+    def __init__(self, path: Path):
+        import polars as pl
+
+        self._path, self.label = path, str(path)
+        with _readable(path):
+            lazy = pl.scan_parquet(path, glob=False)
+            self.names = lazy.collect_schema().names()
+            self.rows = int(lazy.select(pl.len()).collect().item())
+
+    def each(self, names: list[str]) -> "Iterator[tuple[str, pl.Series]]":
+        """These columns, one after the other."""
+        import polars as pl
+
+        for name in names:
+            with _readable(self._path):
+                series = pl.read_parquet(self._path, columns=[name], glob=False)[name]
+            yield name, _plain_objects(series)
+
+
+class CsvFile:
+    """A CSV file, read in passes of as many columns as take little memory."""
+
+    compares_rows = True
+
+    def __init__(self, path: Path):
+        import polars as pl
+
+        self._path, self.label = path, str(path)
+        # Polars parses some rows beyond n_rows, whose values may not fit the types of the head.
+        options: dict[str, Any] = {"try_parse_dates": True, "ignore_errors": True, "glob": False}
+        with _readable(path):
+            self._head = pl.read_csv(path, n_rows=HEAD, infer_schema_length=HEAD, **options)
+            self.names = self._head.columns
+            lines = pl.scan_csv(path, glob=False, infer_schema=False)
+            self.rows = int(lines.select(pl.len()).collect().item())
+
+    def each(self, names: list[str]) -> "Iterator[tuple[str, pl.Series]]":
+        """These columns, one after the other."""
+        size = max(1, self._path.stat().st_size)
+        together = max(1, int(len(self.names) * BYTES_AT_ONCE / size))
+        for start in range(0, len(names), together):
+            block = self._text(names[start : start + together])
+            for name in block.columns:
+                yield name, _typed(block.drop_in_place(name), self._head[name])
+
+    def _text(self, names: list[str]) -> "pl.DataFrame":
+        import polars as pl
+
+        with _readable(self._path):
+            frame = pl.read_csv(self._path, columns=names, infer_schema=False, glob=False)
+        return frame.select(names)
+
+
+Source = Frame | ParquetFile | CsvFile
+"""Named columns of equal length, read when asked for."""
+
+
+def open_source(table: Any) -> Source:
+    """A source for a path, a data frame or a mapping of arrays."""
+    if not isinstance(table, (str, Path)):
+        return Frame(open_table(table))
+    path = Path(table)
+    kind = path.suffix.lower() if path.is_file() else ""
+    if kind == ".parquet":
+        return ParquetFile(path)
+    if kind in (".csv", ".gz"):
+        return CsvFile(path)
+    return Frame(open_table(read_file(path)))  # which says what is wrong with the path
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    import polars as pl
+
+    try:
+        yield
+    except pl.exceptions.NoDataError:
+        raise InputError(f"{path} is empty; a table needs a header and at least one set") from None
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(
+            f"{path} cannot be read as a table: {reason}; write it again as Parquet or CSV"
+        ) from error
+
+
+def _typed(text: "pl.Series", head: "pl.Series") -> "pl.Series":
+    """A column of a CSV file in the type that reading would give it."""
+    import polars as pl
+
+    if head.dtype == pl.String and head.null_count() < len(head):
+        return text  # numbers in quotes too
+    # A cast takes "+5" and "Infinity" for numbers, which in a file are text.
+    if head.dtype.is_numeric() and not text.str.contains("+", literal=True).any():
+        for dtype in (pl.Int64, pl.Float64) if head.dtype.is_integer() else (pl.Float64,):
+            numbers = text.cast(dtype, strict=False)
+            if numbers.null_count() == text.null_count() and numbers.is_finite().all():
+                return numbers
+    levels = text.drop_nulls().unique()
+    if len(levels) == 0:
+        return text
+    written = io.BytesIO()
+    levels.to_frame().write_csv(written)
+    written.seek(0)
+    found = pl.read_csv(written, try_parse_dates=True, infer_schema_length=None).to_series()
+    if found.dtype == pl.String:
+        return text
+    places = text.cast(pl.Enum(levels)).to_physical()
+    return found.gather(places.cast(pl.UInt32)).alias(text.name)
+
+
+def _from_memory(series: Any) -> "pl.Series":
+    """A column of any frame, or an array, as a Polars series."""
+    import polars as pl
+
+    if isinstance(series, nw.Series):
+        native = series.to_native()
+        if isinstance(native, pl.Series):
+            return _plain_objects(native)
+        named = series.dtype in (nw.Categorical, nw.Enum)
+        if getattr(series.dtype, "time_zone", None):
+            series = series.dt.replace_time_zone(None)
+        plain = _from_array(series.to_numpy())
+        return plain.cast(pl.String).cast(pl.Categorical) if named else plain
+    return _from_array(series)
+
+
+def _from_array(values: np.ndarray) -> "pl.Series":
+    import polars as pl
+
+    if values.dtype.kind == "O":
+        return _from_objects(values.tolist())
+    if values.dtype.kind == "M":
+        return pl.Series(values.astype("datetime64[ms]"))
+    if values.dtype.kind in "biufU":
+        return pl.Series(values)
+    return pl.Series([[str(value)] for value in values], dtype=pl.List(pl.String))
+
+
+def _plain_objects(series: "pl.Series") -> "pl.Series":
+    import polars as pl
+
+    return _from_objects(series.to_list()) if series.dtype == pl.Object else series
+
+
+def _from_objects(values: list) -> "pl.Series":
+    """Python objects as numbers or dates where they all are, else as text."""
+    import polars as pl
+
+    values = [None if _absent(value) else value for value in values]
+    present = [value for value in values if value is not None]
+    if all(isinstance(value, (Real, Decimal, np.bool_)) for value in present):
+        floats = [None if value is None else float(value) for value in values]
+        return pl.Series(floats, dtype=pl.Float64)
+    if all(isinstance(value, date) for value in present):
+        moments = [
+            value.replace(tzinfo=None) if isinstance(value, datetime) else value for value in values
+        ]
+        return pl.Series(moments, dtype=pl.Datetime("ms"), strict=False)
+    return pl.Series([None if value is None else str(value) for value in values], dtype=pl.String)
+
+
+def _absent(value: Any) -> bool:
+    """None, NaN and pandas' NA, the only values that are not equal to themselves."""
+    try:
+        return value is None or not bool(value == value)
+    except (TypeError, ValueError):  # pandas' NA refuses to be a boolean; so do arrays
+        return not isinstance(value, np.ndarray)

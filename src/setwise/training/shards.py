@@ -1,0 +1,127 @@
+"""Where an epoch's data come from: all of them on the device, or from disk, shard after shard.
+
+An epoch over data that are larger than memory shuffles them in two steps. Short runs of
+neighbouring sets are put in random order and dealt into shards of about ``ROWS_A_SHARD`` rows; the
+sets of a shard are then shuffled as data in memory are. While the device trains on a shard, the
+next is read and encoded. Data that fit in one shard are read once and kept: they train as data in
+memory do, to the same bits.
+"""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+
+from setwise.choices import Bucket, Encoded, Encoding, bucket, round_up, shuffled_batches
+from setwise.training.device import DeviceData, Shape, to_device
+
+ROWS_A_SHARD = 2_000_000
+SETS_A_RUN = 1024
+
+
+def fitting_memory(data: Encoding) -> Encoded | Encoding:
+    """Encoded, if the data are in memory or small; else as they are, to be read in training."""
+    small = not data.choices.on_disk or data.rows <= ROWS_A_SHARD
+    return data.encoded() if small else data
+
+
+class Batches(NamedTuple):
+    """The steps of a shard: set numbers (-1: none) and the bucket of each step (-1: idle)."""
+
+    sets: Int[np.ndarray, "steps batch"]
+    numbers: Int[np.ndarray, " steps"]
+
+
+class Shard(NamedTuple):
+    """What one call of the compiled epoch trains on."""
+
+    data: DeviceData
+    batches: Batches
+
+
+class Resident:
+    """Data that stay on the device: an epoch is one shard."""
+
+    def __init__(self, train: Encoded, batch_size: int):
+        self._data = to_device(train)
+        self._buckets = bucket(train.sizes)
+        self.batch_size = min(batch_size, max(len(one.sets) for one in self._buckets))
+        self.widths = tuple(one.width for one in self._buckets)
+        self.shards, self.idle = 1, False
+
+    def epoch(self, rng: np.random.Generator, done: int = 0) -> Iterator[Shard]:
+        """The shards of an epoch, in an order that ``rng`` alone decides, without the first."""
+        if done == 0:
+            yield Shard(self._data, Batches(*shuffled_batches(self._buckets, self.batch_size, rng)))
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Which sets each shard of an epoch has, and their batches, by their place in the shard."""
+
+    members: list[np.ndarray]
+    batches: list[Batches]
+
+
+class Streamed:
+    """Data that are read from disk again in every epoch."""
+
+    def __init__(self, train: Encoding, batch_size: int):
+        self._train, self._sizes = train, train.sizes.astype(np.int32)
+        buckets = bucket(self._sizes)
+        self.widths = tuple(one.width for one in buckets)
+        self.batch_size = min(batch_size, max(len(one.sets) for one in buckets))
+        mean = train.rows / len(train)
+        steps = max(1, round(ROWS_A_SHARD / mean / self.batch_size))
+        self._sets_a_shard = steps * self.batch_size
+        self._steps = steps + len(buckets) - 1  # every bucket may end in a batch that is not full
+        self.shards = -(-len(train) // self._sets_a_shard)
+        self.idle = True
+        self._rows = 0
+        weight = train.choices.weight
+        self._mean_weight = None if weight is None else float(weight.mean())
+
+    def epoch(self, rng: np.random.Generator, done: int = 0) -> Iterator[Shard]:
+        """The shards of an epoch, in an order that ``rng`` alone decides, without the first."""
+        plan = self._plan(rng)
+        # Programs are compiled for a shape: room for the largest shard serves all.
+        largest = max(int(self._sizes[sets].sum()) for sets in plan.members)
+        self._rows = max(self._rows, round_up(largest))
+        with ThreadPoolExecutor(1) as reader:
+            waiting = None
+            for sets, batches in zip(plan.members[done:], plan.batches[done:], strict=True):
+                reading = reader.submit(self._read, sets)
+                if waiting is not None:
+                    yield Shard(waiting[0].result(), waiting[1])
+                waiting = (reading, batches)
+            if waiting is not None:
+                yield Shard(waiting[0].result(), waiting[1])
+
+    def _plan(self, rng: np.random.Generator) -> Plan:
+        runs = rng.permutation(-(-len(self._train) // SETS_A_RUN))
+        order = (runs[:, None] * SETS_A_RUN + np.arange(SETS_A_RUN)).reshape(-1)
+        order = order[order < len(self._train)]
+        members = np.split(order, np.arange(self._sets_a_shard, len(order), self._sets_a_shard))
+        return Plan(members, [self._batches(self._sizes[sets], rng) for sets in members])
+
+    def _batches(self, sizes: Int[np.ndarray, " sets"], rng: np.random.Generator) -> Batches:
+        place = np.searchsorted(self.widths, sizes)
+        buckets = [
+            Bucket(width, np.flatnonzero(place == number))
+            for number, width in enumerate(self.widths)
+        ]
+        sets, numbers = shuffled_batches(buckets, self.batch_size, rng)
+        # Idle steps at the end make all shards alike.
+        sets, numbers = sets[: self._steps], numbers[: self._steps]
+        spare = self._steps - len(sets)
+        return Batches(
+            np.pad(sets, [(0, spare), (0, 0)], constant_values=-1),
+            np.pad(numbers, (0, spare), constant_values=-1),
+        )
+
+    def _read(self, sets: Int[np.ndarray, " sets"]) -> DeviceData:
+        shape = Shape(self._rows, self._sets_a_shard, self._mean_weight)
+        return to_device(self._train.take(sets).encoded(), shape=shape)

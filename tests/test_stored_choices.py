@@ -1,0 +1,238 @@
+"""Choices on disk are the choices that were written, at once, whole or not at all."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import setwise as sw
+from setwise import _arrayfile
+from setwise.choices import Schema, open_choices, save_choices, verify
+from setwise.choices import choices as choices_module
+from setwise.choices.columns import Column
+from setwise.choices.mapped import Levels
+
+PER_SET = ("offsets", "rows", "set_ids", "chosen", "weight", "group", "time")
+
+
+def rich(sets: int = 40, seed: int = 0, text_ids: bool = False) -> sw.Choices:
+    """Every kind of column, missing values, weights, groups, times, an outside option."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 6, sets)
+    owner = np.repeat(np.arange(sets), sizes)
+    rows = len(owner)
+    price = rng.lognormal(size=rows)
+    price[rng.random(rows) < 0.1] = np.nan
+    brand = rng.choice(["ä", "b\0c", 'd"', "e f"], rows).astype(object)
+    brand[rng.random(rows) < 0.1] = None
+    table = {
+        "s": np.array([f"set {i}" for i in owner]) if text_ids else owner * 7,
+        "price": price,
+        "stars": rng.integers(1, 6, rows).astype(np.float32),
+        "brand": brand,
+        "seen": np.datetime64("2024-01-01", "s") + rng.integers(0, 10**7, rows),
+        "income": rng.normal(size=sets)[owner],
+        "city": rng.choice(["Bern", "Genf"], sets)[owner],
+        "w": rng.uniform(1, 2, sets)[owner],
+        "user": rng.integers(0, 9, sets)[owner],
+        "when": (np.datetime64("2024-01-01", "s") + rng.integers(0, 10**7, sets))[owner],
+    }
+    chosen = np.zeros(rows)
+    firsts = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]])
+    taken = rng.random(sets) < 0.8
+    chosen[(firsts + rng.integers(0, sizes))[taken]] = 1
+    order = rng.permutation(rows)
+    shuffled = {name: values[order] for name, values in (table | {"c": chosen}).items()}
+    return sw.read(
+        shuffled, set="s", chosen="c", items=["impute(price)", "stars", "impute(brand)", "seen"],
+        context=["income", "city"], weight="w", group="user", time="when", on_none="outside",
+        on_duplicate="keep",
+    )  # fmt: skip
+
+
+def same(one: sw.Choices, other: sw.Choices) -> None:
+    assert (one.roles, one.outside, one.rare, one.dropped) == (
+        other.roles, other.outside, other.rare, other.dropped,
+    )  # fmt: skip
+    for name in PER_SET:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    for mine, yours in ((one.columns, other.columns), (one.context, other.context)):
+        assert list(mine) == list(yours)
+        for name in mine:
+            np.testing.assert_array_equal(mine[name].values, yours[name].values)
+            assert mine[name].values.dtype == yours[name].values.dtype
+            assert tuple(mine[name].levels or ()) == tuple(yours[name].levels or ())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "x.setwise-data"
+
+
+@given(seed=st.integers(0, 10**6), sets=st.integers(1, 40), text_ids=st.booleans())
+@settings(max_examples=20, deadline=None)
+def test_what_is_opened_is_what_was_written(tmp_path_factory, seed, sets, text_ids):
+    path = tmp_path_factory.mktemp("stored") / "x.setwise-data"
+    choices = rich(sets, seed, text_ids)
+    save_choices(choices, path)
+    opened = open_choices(path)
+    verify(path)
+    same(opened, choices)
+    some = np.random.default_rng(seed).permutation(sets)[: sets // 2 + 1]
+    same(opened.take(some), choices.take(some))
+    same(opened.take(some).in_memory(), choices.take(some))
+    assert opened.take(some).on_disk
+    assert not opened.take(some).in_memory().on_disk
+
+
+def test_a_part_of_a_file_can_be_written_again(path, monkeypatch):
+    monkeypatch.setattr(choices_module, "ROWS_A_BLOCK", 10)
+    choices = rich()
+    save_choices(choices, path)
+    part = open_choices(path).take(np.arange(30, 3, -2))
+    again = path.with_name("again.setwise-data")
+    save_choices(part, again)
+    same(open_choices(again), choices.take(np.arange(30, 3, -2)))
+
+
+def test_splits_and_samples_are_the_same_sets(path):
+    choices = rich()
+    save_choices(choices, path)
+    opened = open_choices(path)
+    for by in ("set", "group", "time"):
+        for mine, yours in zip(sw.split(opened, by=by), sw.split(choices, by=by), strict=True):
+            same(mine, yours)
+    same(opened.sample(7, seed=3), choices.sample(7, seed=3))
+    same(opened.limit(4, 2), choices.limit(4, 2))
+
+
+def test_blocks_are_all_sets_in_order(path, monkeypatch):
+    monkeypatch.setattr(choices_module, "ROWS_A_BLOCK", 10)
+    choices = rich()
+    save_choices(choices, path)
+    for one in (choices, open_choices(path)):
+        blocks = list(one.blocks())
+        assert len(blocks) > 5
+        assert max(block.offsets[-1] for block in blocks) < 10 + 5
+        assert np.concatenate([block.set_ids for block in blocks]).tolist() == list(one.set_ids)
+        prices = np.concatenate([block.columns["price"].values for block in blocks])
+        np.testing.assert_array_equal(prices, choices.columns["price"].values)
+
+
+@pytest.mark.parametrize("rows", [10, 10**6])
+def test_the_schema_of_data_on_disk_is_that_of_data_in_memory(path, monkeypatch, rows):
+    monkeypatch.setattr(choices_module, "ROWS_A_BLOCK", rows)
+    choices = rich()
+    save_choices(choices, path)
+    assert Schema.fit(open_choices(path)) == Schema.fit(choices)
+
+
+def test_moments_of_blocks_are_those_of_the_whole(monkeypatch):
+    whole = Schema.fit(rich())
+    monkeypatch.setattr(choices_module, "ROWS_A_BLOCK", 10)
+    blocks = Schema.fit(rich())
+    np.testing.assert_allclose(blocks.mean, whole.mean, rtol=1e-13)
+    np.testing.assert_allclose(blocks.scale, whole.scale, rtol=1e-13)
+    assert (blocks.items, blocks.context) == (whole.items, whole.context)
+
+
+def test_any_reader_of_safetensors_opens_the_file(path):
+    choices = rich()
+    save_choices(choices, path)
+    with safetensors.safe_open(path, framework="numpy") as file:
+        assert file.metadata()["setwise"] == "choices"
+        np.testing.assert_array_equal(file.get_tensor("offsets"), choices.offsets)
+        np.testing.assert_array_equal(file.get_tensor("items/0"), choices.columns["price"].values)
+
+
+def test_opening_reads_no_column(path):
+    save_choices(rich(), path)
+    entries = _arrayfile.read(path, "choices").arrays
+    opened = open_choices(path)
+    assert not opened.columns["stars"].values.flags.writeable  # mapped
+    assert set(entries) >= {"offsets", "items/0", "items/2/levels", "rows"}
+
+
+@pytest.mark.parametrize("place", [-1, -5000])
+def test_an_altered_array_is_found_by_verify(path, place):
+    save_choices(rich(400), path)
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(data)
+    open_choices(path)
+    with pytest.raises(sw.InputError, match="checksum of its array"):
+        verify(path)
+
+
+def damaged(data: bytes, how: str) -> bytes:
+    header = json.loads(data[8 : 1 << 20])
+    room = (1 << 20) - 8
+    if how == "cut":
+        return data[:-1]
+    if how == "longer":
+        return data + b"\0"
+    if how == "empty":
+        return b""
+    if how == "in the header":
+        return data[:100]
+    if how == "foreign":
+        return b"PAR1" * 1000
+    if how == "kind":
+        header["__metadata__"]["setwise"] = "model"
+    elif how == "version":
+        header["__metadata__"]["version"] = "99"
+    else:
+        header["__metadata__"]["meta"] = header["__metadata__"]["meta"].replace("0.01", "0.02")
+    return data[:8] + json.dumps(header).encode().ljust(room) + data[1 << 20 :]
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("cut", "truncated"), ("longer", "was appended to"), ("empty", "is not a setwise choices"),
+        ("in the header", "is not a setwise choices"), ("foreign", "is not a setwise choices"),
+        ("kind", "is not a setwise choices"), ("version", "version 99.*upgrade"),
+        ("meta", "altered"),
+    ],
+)  # fmt: skip
+def test_a_damaged_file_is_refused_in_one_sentence(path, how, message):
+    save_choices(rich(), path)
+    path.write_bytes(damaged(path.read_bytes(), how))
+    with pytest.raises(sw.InputError, match=message):
+        open_choices(path)
+
+
+def test_names_of_categories_are_decoded_when_one_is_needed():
+    levels = Levels(np.frombuffer(b'["a", "b"]', np.uint8), 2)
+    assert (len(levels), levels._names) == (2, None)
+    assert (levels[1], list(levels)) == ("b", ["a", "b"])
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(sw.InputError, match=r"no choices file .*nowhere.setwise-data"):
+        open_choices(tmp_path / "nowhere.setwise-data")
+
+
+def test_a_failure_while_writing_leaves_what_was_there(path):
+    save_choices(rich(), path)
+    before = path.read_bytes()
+
+    def columns():
+        yield "x", Column(np.zeros(3))
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        save_choices(rich(), path, columns())
+    assert path.read_bytes() == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_the_same_choices_give_the_same_bytes(path):
+    other = path.with_name("other.setwise-data")
+    save_choices(rich(), path)
+    save_choices(rich(), other)
+    assert path.read_bytes() == other.read_bytes()
