@@ -3,6 +3,7 @@
 Rivals live in environments that `make bench` makes; what is not there is skipped.
 """
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -14,12 +15,16 @@ BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 sys.path.append(str(BENCHMARKS))
 
 import all as everything  # noqa: E402
+import bare_polars  # noqa: E402
 import data  # noqa: E402
 import environments  # noqa: E402
 import epoch_speed  # noqa: E402
+import large_data  # noqa: E402
 import league  # noqa: E402
 import mnl_speed  # noqa: E402
 import report  # noqa: E402
+
+from setwise import datasets  # noqa: E402
 
 SIDES = [*mnl_speed.sides(), *epoch_speed.networks(), *epoch_speed.logits()]
 RIVALS = [side for side in SIDES if side.environment is not None]
@@ -150,6 +155,87 @@ def test_our_epochs_run(tmp_path):
     found = report.attempt(sys.executable, "setwise_epoch.py", path, *options)
     assert 0 < found["epoch_seconds"] < found["first_epoch_seconds"]
     assert found["parameters"] > 10_000
+
+
+@pytest.mark.parametrize("name", large_data.SOURCES)
+def test_bare_polars_does_the_same_job(tmp_path, name):
+    datasets.imitate(name, tmp_path, sets=60)
+    rows, size = large_data.read_through(tmp_path, large_data.SOURCES[name].table)
+    assert size == sum(path.stat().st_size for path in tmp_path.iterdir())
+    choices = datasets.load_raw(name, tmp_path)
+    roles = choices.roles
+    bare = bare_polars.QUERIES[name](tmp_path).collect()
+    assert len(bare) == rows
+    assert bare[roles.set].is_sorted()
+    kept = bare.filter(bare[roles.set].is_in(choices.set_ids.tolist()))
+    theirs, ours = {
+        "expedia": ("prop_id", "prop_id"), "outbrain": ("category_id", "ad_category"),
+    }[name]  # fmt: skip
+    found = zip(kept[roles.set], kept[theirs].fill_null(-1).cast(str), strict=True)
+    names = ["-1" if text == "unknown" else text for text in choices.columns[ours].text()]
+    owners = np.repeat(choices.set_ids, choices.sizes).tolist()
+    assert sorted(found) == sorted(zip(owners, names, strict=True))
+
+
+def large(percent: float, seconds: float, gigabytes: float) -> dict:
+    """A size of large_data.py whose figures are all alike, and bare Polars twice as fast."""
+    figures = {"seconds": seconds, "gigabytes": gigabytes}
+    return {
+        "percent": percent, "sets": int(100 * percent), "rows": int(500 * percent),
+        "raw_gigabytes": 1.0, "bare": {"seconds": seconds / 2, "gigabytes": 1.0},
+        "build": figures | {"rows_a_second": 1.0, "times_bare": 2.0, "file_gigabytes": 1.0},
+        "open": {"seconds": 0.01, "milliseconds": 10.0},
+        "train": figures | {
+            "sets": int(99 * percent), "schema_seconds": 1.0, "first_seconds": 2.0, "nll": 1.5,
+            "sets_a_second": 7.0,
+        },
+    }  # fmt: skip
+
+
+def test_limits_are_held_against_full_size():
+    found = [large(10, 1.0, gigabytes=9.0), large(100, 12.0, gigabytes=3.5)]
+    assert large_data.limits(found) == [
+        "- Peak memory of building at 100 %: 3.50 GB, limit 6.00 GB: met.",
+        "- Building, against bare Polars at 100 %: 2.00×, limit 3.00×: met.",
+        "- Opening at 100 %: 0.0100 s, limit 0.1000 s: met.",
+        "- Peak memory of training at 100 %: 3.50 GB, limit 3.00 GB: **missed**.",
+    ]
+    assert large_data.limits(found[:1]) == []
+    (line,) = large_data.growth(found)
+    assert "building 12.0× for 10.0× the rows" in line
+
+
+def test_bare_polars_may_die():
+    one = large(100, 1.0, gigabytes=1.0)
+    one["bare"] = {"error": "?", "gigabytes": 22.5}
+    del one["build"]["times_bare"]
+    text = "\n".join(large_data.limits([one]))
+    assert "- Bare Polars did not end at 100 %, with 22.5 GB: it was killed." in text
+    assert "against bare Polars" not in text
+    rows = {row[0]: row[1] for row in large_data.rows_of([one])}
+    assert rows["build takes, of bare Polars' time"] == "–"
+
+
+def test_raw_files_are_taken_only_if_all_are_there(tmp_path):
+    assert not large_data.is_generated(tmp_path, 20)
+    datasets.imitate("expedia", tmp_path, sets=20)
+    assert large_data.is_generated(tmp_path, 20)
+    assert not large_data.is_generated(tmp_path, 2)
+    label = tmp_path / "GENERATED.txt"
+    label.write_text("\n".join([*label.read_text().splitlines()[:2], "Unfinished: wait"]))
+    assert not large_data.is_generated(tmp_path, 20)
+
+
+@pytest.mark.slow
+def test_large_data_in_small():
+    script = BENCHMARKS / "large_data.py"
+    options = ("--quick", "--json", "--names", "expedia")
+    done = subprocess.run([sys.executable, script, *options], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["data"]["expedia"]
+    assert found["bare"]["rows"] == found["rows"] >= found["build"]["rows"]
+    assert 0 < found["train"]["seconds"] < found["train"]["first_seconds"]
+    assert 0 < found["open"]["seconds"] < found["build"]["seconds"]
 
 
 @pytest.mark.slow
