@@ -59,6 +59,7 @@ COMMANDS = dict(generate.commands())
 LESS = {
     "setwise fit": ["--max-sets", "300", "--epochs", "3"],
     "setwise compare": ["--max-sets", "300", "--splits", "2", "--models", "mnl"],
+    "setwise tune": ["--max-sets", "300", "--trials", "2"],
 }
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import setwise as sw
 from setwise import InputError
-from setwise.choices import Dropped, expressions
+from setwise.choices import Dropped, expressions, tables
 
 TRIPS = {
     "trip": [7, 7, 9, 9, 9, 4],
@@ -359,3 +359,31 @@ def test_a_missing_context_value_is_constant_within_its_set():
 def test_expressions_are_split_at_commas_outside_parentheses():
     assert expressions("a, log(b),impute(sqrt(c)) ,") == ["a", "log(b)", "impute(sqrt(c))"]
     assert expressions("category(brand, name),x") == ["category(brand, name)", "x"]
+
+
+def test_a_csv_column_that_is_whole_for_long_is_read_by_its_last_row(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "ROWS_TO_LOOK_AT", 4)
+    rows = [f"{i // 2},{i % 2},{i},,a" for i in range(10)]
+    path = tmp_path / "late.csv"
+    path.write_text("s,c,x,gaps,name\n" + "\n".join([*rows, "5,1,1.5,2.5,b", "5,0,2.5,3,b"]))
+    choices = sw.read(path, set="s", chosen="c", items=["x", "impute(gaps)", "name"])
+    assert choices.columns["x"].values[-2:].tolist() == [1.5, 2.5]
+    assert choices.columns["gaps"].kind == "number"
+    assert choices.columns["gaps"].values[-2:].tolist() == [2.5, 3.0]
+    assert choices.columns["name"].levels == ("a", "b")
+
+
+def test_categories_may_be_dates_and_numbers_of_any_size():
+    dates = np.array(["2024-01-02", "2024-01-01", "NaT", "2024-01-01"], "M8[D]")
+    column = sw.read(small(x=dates), set="s", chosen="c", items=["impute(category(x))"]).columns[
+        "x"
+    ]
+    assert column.text().tolist() == ["2024-01-02", "2024-01-01", None, "2024-01-01"]
+    large = sw.read(small(x=[1e300, 3.0, 3.0, 4.0]), set="s", chosen="c", items=["category(x)"])
+    assert large.columns["x"].text().tolist() == ["1e+300", "3.0", "3.0", "4.0"]
+
+
+def test_ids_are_no_lists():
+    frame = pl.DataFrame(small()).with_columns(s=pl.Series([[1], [1], [2], [2]]))
+    with pytest.raises(sw.InputError, match=r"set column 's' has type List.*ids are numbers, text"):
+        sw.read(frame, set="s", chosen="c")

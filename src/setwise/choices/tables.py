@@ -19,6 +19,8 @@ from narwhals import selectors
 from setwise._errors import InputError
 from setwise.choices.columns import Column
 
+ROWS_TO_LOOK_AT = 10_000
+
 
 class Table:
     """Named columns of equal length, with the name to use in errors."""
@@ -43,7 +45,12 @@ class Table:
 
     def ids(self, name: str, role: str) -> Shaped[np.ndarray, " rows"]:
         """A column of identifiers: any type, nothing missing."""
-        values = _to_numpy(self.series(name, role))
+        series = self.series(name, role)
+        values = _to_numpy(series)
+        if values.ndim != 1 or (values.dtype.kind == "O" and _is_nested(values)):
+            raise InputError(
+                f"{role} column '{name}' has type {series.dtype}; ids are numbers, text or dates"
+            )
         absent = values != values if values.dtype.kind != "O" else _is_none(values)
         if absent.any():
             raise InputError(
@@ -118,16 +125,11 @@ def read_file(path: Path) -> Any:
         raise InputError(f"there is no file {path}; check the path")
     if path.is_dir():
         raise InputError(f"{path} is a folder; name a Parquet or CSV file in it")
-    readers = {".parquet": pl.read_parquet, ".csv": pl.read_csv, ".gz": pl.read_csv}
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
+    suffix = path.suffix.lower()
+    if suffix not in (".parquet", ".csv", ".gz"):
         raise InputError(f"{path} is neither .parquet nor .csv; convert it to one of them")
-    # Types come from all rows of a CSV: a column may be whole for long before its first 1.5.
-    options = {"try_parse_dates": True, "infer_schema_length": None}
     try:
-        if reader is pl.read_parquet:
-            return pl.read_parquet(path, glob=False)
-        return pl.read_csv(path, glob=False, **options)  # type: ignore[arg-type]
+        return pl.read_parquet(path, glob=False) if suffix == ".parquet" else _read_csv(path)
     except pl.exceptions.NoDataError:
         raise InputError(f"{path} is empty; a table needs a header and at least one set") from None
     except (pl.exceptions.PolarsError, OSError) as error:
@@ -135,6 +137,30 @@ def read_file(path: Path) -> Any:
         raise InputError(
             f"{path} cannot be read as a table: {reason}; write it again as Parquet or CSV"
         ) from error
+
+
+def _read_csv(path: Path) -> Any:
+    """A Polars frame of a CSV file, whose columns have the types that all of their rows allow.
+
+    A column may be whole for long before its first 1.5. To look at all rows before reading takes
+    minutes with millions of them, so the first are looked at, and all only if that was not enough.
+    """
+    import polars as pl
+
+    def read(rows: int | None) -> Any:
+        return pl.read_csv(path, glob=False, try_parse_dates=True, infer_schema_length=rows)
+
+    try:
+        frame = read(ROWS_TO_LOOK_AT)
+    except pl.exceptions.ComputeError:
+        return read(None)
+    looked_at = frame.head(ROWS_TO_LOOK_AT)
+    late = [  # what begins with gaps alone looks like text
+        name
+        for name in frame.columns
+        if looked_at[name].null_count() == len(looked_at) and frame[name].null_count() < len(frame)
+    ]
+    return read(None) if late else frame
 
 
 def _typed(name: str, series: Any, role: str, as_category: bool) -> Column:
@@ -200,10 +226,13 @@ def _floats(series: Any) -> Shaped[np.ndarray, " n"]:
 def _categories(values: Shaped[np.ndarray, " n"]) -> Column:
     if values.dtype.kind == "O":
         absent = _is_none(values)
+    elif values.dtype.kind == "M":
+        absent, values = np.isnat(values), values.astype(str)
     elif values.dtype.kind == "f":
         absent = np.isnan(values)
         whole = values[~absent]
-        if (whole == np.floor(whole)).all():  # an integer column with gaps: 3, not "3.0"
+        # An integer column with gaps: 3, not "3.0".
+        if (whole == np.floor(whole)).all() and (np.abs(whole) < 2**53).all():
             values = np.where(absent, 0, values).astype(np.int64)
     else:
         absent = np.zeros(len(values), bool)
@@ -252,6 +281,10 @@ def _to_numpy(series: Any) -> Shaped[np.ndarray, " n"]:
 def _is_none(values: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
     """True for None, NaN and pandas' NA (the only values that are not equal to themselves)."""
     return np.array([value is None or not _same(value) for value in values], bool)
+
+
+def _is_nested(values: Shaped[np.ndarray, " n"]) -> bool:
+    return any(isinstance(value, (list, tuple, dict, np.ndarray)) for value in values)
 
 
 def _same(value: Any) -> bool:

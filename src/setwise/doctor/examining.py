@@ -11,6 +11,7 @@ import numpy as np
 
 from setwise._errors import InputError
 from setwise.choices import Choices, Feature, open_choices, verify
+from setwise.choices.stored import SUFFIX
 from setwise.doctor.collinear import Deviations
 from setwise.doctor.duplicates import RowHashes
 from setwise.doctor.examination import SEVERITIES, Examination, Finding, Summary
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
 Role = Literal["item", "context"]
 OnColumn = Callable[[str, int, int], None]
-STORED = ".setwise-data"
 AT_ONCE = 2
 MOST_ROWS = 20_000_000  # of choices; about 2 GB
 
@@ -92,7 +92,7 @@ def examine(
     tell = on_column or (lambda name, done, of: None)
     if isinstance(table, Choices):
         return _examine_choices(table, "choices", tell)
-    if isinstance(table, (str, Path)) and Path(table).suffix == STORED:
+    if isinstance(table, (str, Path)) and Path(table).suffix.lower() == SUFFIX:
         if any((set, chosen, items, context)):
             raise InputError(f"{table} knows the roles of its columns; leave set, chosen, items "
                              "and context out")  # fmt: skip

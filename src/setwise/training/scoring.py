@@ -1,6 +1,7 @@
 """Log-probabilities of every row, for validation and prediction: sets of any size, any number."""
 
 import math
+from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
@@ -49,27 +50,27 @@ class Validation:
 
     def __call__(self, model: Model) -> tuple[float, float]:
         """By the sets' weights."""
-        if isinstance(self._data, Encoded):
-            assert self._score is not None
-            nll, top = _outcomes(self._score(model), self._data)
-        else:  # on disk: a part at a time
-            parts = (block.encoded() for block in self._data.blocks())
-            each = [_outcomes(Scorer(part)(model), part) for part in parts]
-            nll, top = (np.concatenate(values) for values in zip(*each, strict=True))
-        if np.isnan(nll).any():  # weights that are no numbers have no accuracy either
-            return math.nan, math.nan
+        each = []
+        for scores, part in self._scored(model):
+            assert part.chosen is not None
+            nll = -scores[part.offsets[:-1] + part.chosen].astype(np.float64)
+            if np.isnan(nll).any():  # weights that are no numbers have no accuracy either
+                return math.nan, math.nan
+            each.append((nll, Ranks.of(scores, part.offsets, part.chosen).top(1)))
+        nll, top = (np.concatenate(values) for values in zip(*each, strict=True))
         weight = np.ones(len(nll)) if self._weight is None else self._weight
         # Dividing last keeps equal accuracies equal: sums of ones are exact.
         return float(nll @ weight / weight.sum()), float(top @ weight / weight.sum())
 
-
-def _outcomes(
-    scores: Float[np.ndarray, " rows"], data: Encoded
-) -> tuple[Float[np.ndarray, " sets"], Float[np.ndarray, " sets"]]:
-    """Of each set: - log P of the chosen item, and whether it was predicted."""
-    assert data.chosen is not None
-    nll = -scores[data.offsets[:-1] + data.chosen].astype(np.float64)
-    return nll, Ranks.of(scores, data.offsets, data.chosen).top(1)
+    def _scored(self, model: Model) -> Iterator[tuple[Float[np.ndarray, " rows"], Encoded]]:
+        """log P of the rows: of all at once, or, of data on disk, a part at a time."""
+        if isinstance(self._data, Encoded):
+            assert self._score is not None
+            yield self._score(model), self._data
+        else:
+            for block in self._data.blocks():
+                part = block.encoded()
+                yield Scorer(part)(model), part
 
 
 def row_log_probabilities(model: Model, encoded: Encoded) -> Float[np.ndarray, " rows"]:
