@@ -1,7 +1,7 @@
 """The paper's largest data at full size: raw files, a data file, an epoch of SDA.
 
 Generated files of Outbrain (16.8 million sets) and Expedia (399 thousand), at 1 %, 10 % and 100 %.
-Every step runs in a process of its own. The full run takes about 15 minutes and 15 GB of disk.
+Every step runs in a process of its own. The full run takes about 10 minutes and 12 GB of disk.
 """
 
 # A new process starts with the peak memory of the one that starts it: this one must stay small,

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 import setwise as sw
 from setwise import _arrayfile
-from setwise.choices import Schema, open_choices, save_choices, verify
+from setwise._memory import available_bytes
+from setwise.choices import Schema, encoding, open_choices, save_choices, verify
 from setwise.choices import choices as choices_module
 from setwise.choices.columns import Column
-from setwise.choices.mapped import Levels
+from setwise.choices.mapped import Levels, StoredColumns
 
 PER_SET = ("offsets", "rows", "set_ids", "chosen", "weight", "group", "time")
 
@@ -157,6 +158,16 @@ def test_opening_reads_no_column(path):
     assert set(entries) >= {"offsets", "items/0", "items/2/levels", "rows"}
 
 
+def test_asking_for_a_column_by_name_reads_nothing(path, monkeypatch):
+    save_choices(rich(), path)
+    some = open_choices(path).take(np.array([3, 1]))
+    monkeypatch.setattr(StoredColumns, "_read", lambda self, values: pytest.fail("it was read"))
+    assert "price" in some.columns
+    assert "cost" not in some.columns
+    assert (len(some.columns), list(some.columns)[0]) == (4, "price")
+    assert some.levels("brand")
+
+
 @pytest.mark.parametrize("place", [-1, -5000])
 def test_an_altered_array_is_found_by_verify(path, place):
     save_choices(rich(400), path)
@@ -236,3 +247,20 @@ def test_the_same_choices_give_the_same_bytes(path):
     save_choices(rich(), path)
     save_choices(rich(), other)
     assert path.read_bytes() == other.read_bytes()
+
+
+def test_a_data_file_is_no_table(path):
+    save_choices(rich(), path)
+    with pytest.raises(sw.InputError, match=r"x.setwise-data is a data file.*open_choices"):
+        sw.read(path, set="s")
+
+
+def test_a_model_that_needs_all_rows_in_memory_says_when_they_do_not_fit(path, monkeypatch):
+    save_choices(rich(), path)
+    opened = open_choices(path)
+    assert available_bytes() > 10**6
+    monkeypatch.setattr(encoding, "available_bytes", lambda: 10_000)
+    with pytest.raises(sw.InputError, match=r"rows of \d+ columns need about .* \(choices.sample"):
+        sw.MNL().fit(opened.limit(min_items=2))
+    monkeypatch.setattr(encoding, "available_bytes", lambda: None)
+    sw.MNL().fit(opened.limit(min_items=2))

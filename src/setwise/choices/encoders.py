@@ -115,9 +115,13 @@ class Encoder:
             f"or train with other({self.feature.column}) to take new levels as 'other'"
         )
 
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for a model file."""
+        return vars(self) | {"feature": vars(self.feature)}
+
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> "Encoder":
-        """The encoder that ``dataclasses.asdict`` wrote."""
+        """The encoder that :meth:`to_json` wrote."""
         return cls(
             Feature(**plain["feature"]), plain["kind"], tuple(plain["levels"]), plain["median"],
             tuple(plain.get("values", ())),

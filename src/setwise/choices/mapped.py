@@ -44,6 +44,9 @@ class StoredColumns(Mapping[str, Column]):
         column = self.stored[name]
         return Column(self._read(column.values), column.levels)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.stored  # a mapping's own way is to look it up, which would read it
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.stored)
 

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Float, Float64, Int, Num
 
 from setwise.choices.choices import Choices
 
@@ -55,9 +55,9 @@ class Tally:
             for name, size, (chosen, expected, rows) in zip(columns, sizes, counts, strict=True):
                 codes = np.int64(size // FOLDS)
                 place = fold * codes + block.columns[name].values % codes
-                chosen += np.bincount(place[taken], minlength=size)
-                expected += np.bincount(place, share, minlength=size)
-                rows += np.bincount(place, minlength=size)
+                _add(chosen, place[taken], 1)
+                _add(expected, place, share)
+                _add(rows, place, 1)
         return {
             name: cls(_by_fold(chosen), _by_fold(expected), rows)
             for name, (chosen, expected, rows) in zip(columns, counts, strict=True)
@@ -72,6 +72,19 @@ class Tally:
         expected = np.maximum(self.expected.sum(0) - self.expected, 0)
         out_of_fold = _log_ratio(self.chosen.sum(0) - self.chosen, expected)
         return np.pad(out_of_fold, [(0, 0), (0, 1)]).reshape(-1, 1)
+
+
+def _add(
+    counts: Num[np.ndarray, " codes"],
+    place: Int[np.ndarray, " n"],
+    share: Float[np.ndarray, " n"] | int,
+) -> None:
+    """Add to the counts at these places, in time that grows with the places alone."""
+    if len(counts) > len(place):
+        np.add.at(counts, place, share)
+    else:  # faster, but it goes through all counts
+        weights = None if isinstance(share, int) else share
+        counts += np.bincount(place, weights, len(counts)).astype(counts.dtype, copy=False)
 
 
 def _by_fold(counts: Float64[np.ndarray, " folds_and_codes"]) -> Float64[np.ndarray, "folds names"]:

@@ -5,7 +5,7 @@ with the training mean and scale. The schema is plain JSON and is saved with eve
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -130,7 +130,11 @@ class Schema:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a model file."""
-        return asdict(self) | {"roles": self.roles.to_json()}
+        encoders = {
+            name: [encoder.to_json() for encoder in getattr(self, name)]
+            for name in ("items", "context")
+        }
+        return vars(self) | encoders | {"roles": self.roles.to_json()}
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> "Schema":

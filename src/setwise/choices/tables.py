@@ -18,6 +18,7 @@ from narwhals import selectors
 
 from setwise._errors import InputError
 from setwise.choices.columns import Column
+from setwise.choices.stored import SUFFIX
 
 ROWS_TO_LOOK_AT = 10_000
 
@@ -126,6 +127,8 @@ def read_file(path: Path) -> Any:
     if path.is_dir():
         raise InputError(f"{path} is a folder; name a Parquet or CSV file in it")
     suffix = path.suffix.lower()
+    if suffix == SUFFIX:
+        raise InputError(f"{path} is a data file, not a table; open it with setwise.open_choices")
     if suffix not in (".parquet", ".csv", ".gz"):
         raise InputError(f"{path} is neither .parquet nor .csv; convert it to one of them")
     try:

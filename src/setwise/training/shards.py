@@ -101,8 +101,8 @@ class Streamed:
                 yield Shard(waiting[0].result(), waiting[1])
 
     def _plan(self, rng: np.random.Generator) -> Plan:
-        runs = rng.permutation(-(-len(self._train) // SETS_A_RUN))
-        order = (runs[:, None] * SETS_A_RUN + np.arange(SETS_A_RUN)).reshape(-1)
+        runs = rng.permutation(-(-len(self._train) // SETS_A_RUN)).astype(np.int32)
+        order = (runs[:, None] * SETS_A_RUN + np.arange(SETS_A_RUN, dtype=np.int32)).reshape(-1)
         order = order[order < len(self._train)]
         members = np.split(order, np.arange(self._sets_a_shard, len(order), self._sets_a_shard))
         return Plan(members, [self._batches(self._sizes[sets], rng) for sets in members])
