@@ -21,6 +21,7 @@ LAYERS = (
         "_errors",
         "_files",
         "_memory",
+        "_page",
         "_tensorfile",
         "_arrayfile",
         "_trees",
@@ -29,7 +30,7 @@ LAYERS = (
     {"choices", "models"},
     {"datasets", "metrics", "doctor"},
     {"training"},
-    {"estimators", "artifact", "progress", "tuning"},
+    {"estimators", "artifact", "progress", "tuning", "violations"},
     {"experiments"},
     {"cli", "__main__"},
 )

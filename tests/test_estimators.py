@@ -33,7 +33,7 @@ def choices():
 
 
 @pytest.fixture(scope="module")
-def fitted(choices):
+def fitted(choices, quick_to_compile):
     return {name: quick(name).fit(choices) for name in NAMES}
 
 

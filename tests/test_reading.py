@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import setwise as sw
 from setwise import InputError
-from setwise.choices import Dropped, expressions, tables
+from setwise.choices import Dropped, expressions, table_files
 
 TRIPS = {
     "trip": [7, 7, 9, 9, 9, 4],
@@ -362,7 +362,7 @@ def test_expressions_are_split_at_commas_outside_parentheses():
 
 
 def test_a_csv_column_that_is_whole_for_long_is_read_by_its_last_row(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "ROWS_TO_LOOK_AT", 4)
+    monkeypatch.setattr(table_files, "ROWS_TO_LOOK_AT", 4)
     rows = [f"{i // 2},{i % 2},{i},,a" for i in range(10)]
     path = tmp_path / "late.csv"
     path.write_text("s,c,x,gaps,name\n" + "\n".join([*rows, "5,1,1.5,2.5,b", "5,0,2.5,3,b"]))

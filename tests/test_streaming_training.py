@@ -27,6 +27,7 @@ def small_parts(monkeypatch):
     """A dozen shards of a few hundred sets."""
     monkeypatch.setattr(shards, "ROWS_A_SHARD", 300)
     monkeypatch.setattr(shards, "SETS_A_RUN", 8)
+    monkeypatch.setattr(shards, "READERS", 3)
     monkeypatch.setattr(choices_module, "ROWS_A_BLOCK", 250)
 
 

@@ -7,7 +7,7 @@ from setwise import datasets
 from setwise._errors import InputError
 from setwise._files import check_writable, whole_file
 from setwise.choices.stored import SUFFIX
-from setwise.choices.tables import read_file
+from setwise.choices.table_files import read_file
 
 
 def read_table(name: str) -> Any:

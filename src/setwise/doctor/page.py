@@ -3,50 +3,34 @@
 import html
 from pathlib import Path
 
-from setwise._files import check_writable, whole_file
+from setwise import _page
 from setwise.doctor.examination import SEVERITIES, Examination, Finding
 
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto;
-  padding: 0 1rem; }}
-h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.15rem; margin-top: 2rem; }}
-.scroll {{ overflow-x: auto; }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
-th, td {{ padding: .35rem .6rem; text-align: left; vertical-align: top;
-  border-bottom: 1px solid #8884; }}
-td.number {{ text-align: right; white-space: nowrap; }}
-.bar {{ display: inline-block; height: .8rem; min-width: 1px; background: #5470c6; }}
-.bars td {{ border: 0; padding: .1rem .6rem; }}
-.error {{ color: #c62828; }} .warning {{ color: #b26a00; }} .note {{ color: #5470c6; }}
-</style></head><body>
-<h1>{title}</h1>
-<p>{summary}</p>
+STYLE = """th, td { padding: .35rem .6rem; text-align: left; vertical-align: top;
+  border-bottom: 1px solid #8884; }
+td.number { text-align: right; white-space: nowrap; }
+.bar { display: inline-block; height: .8rem; min-width: 1px; background: #5470c6; }
+.bars td { border: 0; padding: .1rem .6rem; }
+.error { color: #c62828; } .warning { color: #b26a00; } .note { color: #5470c6; }
+"""
+BODY = """<p>{summary}</p>
 <p>{verdict}. An error is what reading refuses; a warning can be read, but may mislead a model. Rows
 count from 0.</p>
 {findings}
 <h2>Items a set</h2>
 <table class="bars"><tbody>{bars}</tbody></table>
-</body></html>
 """
 
 
 def write_page(examination: Examination, path: str | Path) -> None:
     """Write the page, whole or not at all."""
-    check_writable(path)
-    page = PAGE.format(
-        title=html.escape(f"Examination of {examination.table}"),
+    body = BODY.format(
         summary=html.escape(str(examination.summary)),
         verdict=html.escape(examination.verdict),
         findings="".join(_section(examination, severity) for severity in SEVERITIES),
         bars=_bars(examination),
     )
-    with whole_file(path) as beside:
-        beside.write_text(page, encoding="utf-8", errors="replace")
+    _page.write_page(path, f"Examination of {examination.table}", body, STYLE)
 
 
 def _section(examination: Examination, severity: str) -> str:

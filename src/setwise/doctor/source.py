@@ -6,7 +6,6 @@ text, and a column's type is found from its distinct values, which are fewer.
 
 import io
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import date, datetime
 from decimal import Decimal
 from numbers import Real
@@ -16,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
-from setwise._errors import InputError
 from setwise.choices import Table, open_table
-from setwise.choices.tables import read_file
+from setwise.choices.table_files import read_file, readable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,7 +49,7 @@ class ParquetFile:
         import polars as pl
 
         self._path, self.label = path, str(path)
-        with _readable(path):
+        with readable(path):
             lazy = pl.scan_parquet(path, glob=False)
             self.names = lazy.collect_schema().names()
             self.rows = int(lazy.select(pl.len()).collect().item())
@@ -61,7 +59,7 @@ class ParquetFile:
         import polars as pl
 
         for name in names:
-            with _readable(self._path):
+            with readable(self._path):
                 series = pl.read_parquet(self._path, columns=[name], glob=False)[name]
             yield name, _plain_objects(series)
 
@@ -77,7 +75,7 @@ class CsvFile:
         self._path, self.label = path, str(path)
         # Polars parses some rows beyond n_rows, whose values may not fit the types of the head.
         options: dict[str, Any] = {"try_parse_dates": True, "ignore_errors": True, "glob": False}
-        with _readable(path):
+        with readable(path):
             self._head = pl.read_csv(path, n_rows=HEAD, infer_schema_length=HEAD, **options)
             self.names = self._head.columns
             lines = pl.scan_csv(path, glob=False, infer_schema=False)
@@ -95,7 +93,7 @@ class CsvFile:
     def _text(self, names: list[str]) -> "pl.DataFrame":
         import polars as pl
 
-        with _readable(self._path):
+        with readable(self._path):
             frame = pl.read_csv(self._path, columns=names, infer_schema=False, glob=False)
         return frame.select(names)
 
@@ -115,21 +113,6 @@ def open_source(table: Any) -> Source:
     if kind in (".csv", ".gz"):
         return CsvFile(path)
     return Frame(open_table(read_file(path)))  # which says what is wrong with the path
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    import polars as pl
-
-    try:
-        yield
-    except pl.exceptions.NoDataError:
-        raise InputError(f"{path} is empty; a table needs a header and at least one set") from None
-    except (pl.exceptions.PolarsError, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(
-            f"{path} cannot be read as a table: {reason}; write it again as Parquet or CSV"
-        ) from error
 
 
 def _typed(text: "pl.Series", head: "pl.Series") -> "pl.Series":

@@ -3,33 +3,21 @@
 import html
 from pathlib import Path
 
-from setwise._files import check_writable, whole_file
+from setwise._page import write_page
 from setwise.experiments import figures
 from setwise.experiments.comparison import Comparison, Row
 
 HEADS = ("model", "top-1 %", "top-5 %", "mean rank", "MRR", "NLL", "difference", "p", "seconds")
 
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto;
-  padding: 0 1rem; }}
-h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.15rem; margin-top: 2rem; }}
-.scroll {{ overflow-x: auto; }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
-th, td {{ padding: .35rem .5rem; text-align: right; border-bottom: 1px solid #8884;
-  white-space: nowrap; }}
-th:first-child, td:first-child {{ text-align: left; }}
-tbody tr:first-child {{ font-weight: 600; }}
-figure {{ margin: 1rem 0; background: #fff; padding: .5rem; border-radius: .4rem; }}
-figure svg {{ width: 100%; height: auto; }}
-figcaption {{ color: #444; font-size: .9rem; }}
-</style></head><body>
-<h1>{title}</h1>
-<p>{data}</p>
+STYLE = """th, td { padding: .35rem .5rem; text-align: right; border-bottom: 1px solid #8884;
+  white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; }
+tbody tr:first-child { font-weight: 600; }
+figure { margin: 1rem 0; background: #fff; padding: .5rem; border-radius: .4rem; }
+figure svg { width: 100%; height: auto; }
+figcaption { color: #444; font-size: .9rem; }
+"""
+BODY = """<p>{data}</p>
 <p>{verdict}</p>
 <h2>Leaderboard</h2>
 <div class="scroll">{table}</div>
@@ -40,15 +28,12 @@ better for accuracy, further left for the negative log-likelihood.</figcaption><
 <h2>Split by split</h2>
 <figure>{splits}<figcaption>Every model's distance from the best one on each split. A line that
 never crosses zero lost every time.</figcaption></figure>
-</body></html>
 """
 
 
 def write_report(comparison: Comparison, path: str | Path, title: str = "Model comparison") -> None:
     """Write the page, whole or not at all."""
-    check_writable(path)
-    page = PAGE.format(
-        title=html.escape(title),
+    body = BODY.format(
         data=html.escape(comparison.data),
         verdict=html.escape(_verdict(comparison)),
         table=_table(comparison),
@@ -56,8 +41,7 @@ def write_report(comparison: Comparison, path: str | Path, title: str = "Model c
         dots=figures.dots(comparison),
         splits=figures.splits(comparison),
     )
-    with whole_file(path) as beside:
-        beside.write_text(page, encoding="utf-8")
+    write_page(path, title, body, STYLE)
 
 
 def _verdict(comparison: Comparison) -> str:

@@ -7,8 +7,10 @@ next is read and encoded. Data that fit in one shard are read once and kept: the
 memory do, to the same bits.
 """
 
+import os
+from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,6 +22,9 @@ from setwise.training.device import DeviceData, Shape, to_device
 
 ROWS_A_SHARD = 2_000_000
 SETS_A_RUN = 1024
+# Shards that are read ahead at the same time. One is enough for a CPU, which needs its cores to
+# train; a GPU takes a shard in a fraction of the time that reading it takes.
+READERS = max(1, min(4, (os.cpu_count() or 1) // 4))
 
 
 def fitting_memory(data: Encoding) -> Encoded | Encoding:
@@ -90,15 +95,15 @@ class Streamed:
         # Programs are compiled for a shape: room for the largest shard serves all.
         largest = max(int(self._sizes[sets].sum()) for sets in plan.members)
         self._rows = max(self._rows, round_up(largest))
-        with ThreadPoolExecutor(1) as reader:
-            waiting = None
+        with ThreadPoolExecutor(READERS) as readers:
+            ahead: deque[tuple[Future[DeviceData], Batches]] = deque()
             for sets, batches in zip(plan.members[done:], plan.batches[done:], strict=True):
-                reading = reader.submit(self._read, sets)
-                if waiting is not None:
-                    yield Shard(waiting[0].result(), waiting[1])
-                waiting = (reading, batches)
-            if waiting is not None:
-                yield Shard(waiting[0].result(), waiting[1])
+                ahead.append((readers.submit(self._read, sets), batches))
+                if len(ahead) > READERS:
+                    reading, of_shard = ahead.popleft()
+                    yield Shard(reading.result(), of_shard)
+            for reading, of_shard in ahead:
+                yield Shard(reading.result(), of_shard)
 
     def _plan(self, rng: np.random.Generator) -> Plan:
         runs = rng.permutation(-(-len(self._train) // SETS_A_RUN)).astype(np.int32)
