@@ -45,6 +45,7 @@ _HOMES = {
     "read": "setwise.choices",
     "save_choices": "setwise.choices",
     "split": "setwise.choices",
+    "violation_capacity": "setwise.violations",
 }
 _ROOMS = (
     "choices",
@@ -56,6 +57,7 @@ _ROOMS = (
     "models",
     "training",
     "tuning",
+    "violations",
 )
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ if TYPE_CHECKING:
         models,
         training,
         tuning,
+        violations,
     )
     from setwise._errors import InputError
     from setwise.choices import Choices, Schema, open_choices, read, save_choices, split
@@ -95,6 +98,7 @@ if TYPE_CHECKING:
     from setwise.models import Aggregation
     from setwise.training import Training
     from setwise.tuning import Range, Tuning, tune
+    from setwise.violations import violation_capacity
 
 
 def __getattr__(name: str) -> Any:
@@ -151,5 +155,7 @@ __all__ = [
     "training",
     "tune",
     "tuning",
+    "violation_capacity",
+    "violations",
     "zoo",
 ]

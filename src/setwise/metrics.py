@@ -153,7 +153,7 @@ class Outcomes:
         weight = np.ones(len(self.nll)) if weight is None else weight
         share = weight / weight.sum()
         values = {name: float(one @ share) for name, one in each.items()}
-        errors = {name: _standard_error(one, share) for name, one in each.items()}
+        errors = {name: standard_error(one, share) for name, one in each.items()}
         equal_chances = float(np.log(self.sizes) @ share)
         values["rho2"] = 1 - values["nll"] / equal_chances if equal_chances > 0 else 0.0
         values["calibration_error"] = self._calibration_error(share)
@@ -200,7 +200,7 @@ def predicted(
     return chosen
 
 
-def _standard_error(values: Float[np.ndarray, " sets"], share: Float[np.ndarray, " sets"]) -> float:
+def standard_error(values: Float[np.ndarray, " sets"], share: Float[np.ndarray, " sets"]) -> float:
     """Of a weighted mean of independent values; with equal weights, s / sqrt(m)."""
     if len(values) < 2:
         return float("nan")
