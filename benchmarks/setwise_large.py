@@ -54,7 +54,7 @@ def train(path: str) -> dict[str, Any]:
     import jax.numpy as jnp
 
     import setwise as sw
-    from setwise.training import fit, fitting_memory
+    from setwise.training import fit, resident_or_streamed
 
     training, valid = sw.split(sw.open_choices(path), (1 - VALIDATION, VALIDATION), seed=SEED)
     learning, (schema, seen) = timed(lambda: sw.Schema.learn(training))
@@ -63,7 +63,7 @@ def train(path: str) -> dict[str, Any]:
     model = sda.blueprint.initial(schema.width, sda.sizes(), jnp.uint32(SEED))
     moments = [time.perf_counter()]
     result = fit(
-        model, fitting_memory(seen), fitting_memory(schema.over(valid)), how, SEED,
+        model, resident_or_streamed(seen), resident_or_streamed(schema.over(valid)), how, SEED,
         on_epoch=lambda record: moments.append(time.perf_counter()),
     )  # fmt: skip
     began, compiled, ended = moments

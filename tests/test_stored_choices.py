@@ -264,3 +264,25 @@ def test_a_model_that_needs_all_rows_in_memory_says_when_they_do_not_fit(path, m
         sw.MNL().fit(opened.limit(min_items=2))
     monkeypatch.setattr(encoding, "available_bytes", lambda: None)
     assert len(Schema.learn(opened)[1].encoded()) == len(opened)
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        np.array([b"a", b"a", b"b", b"b"]), np.array([1, 1, 2, 2], ">i4"),
+        np.array(["2024-01-01", "2024-01-01", "2024-01-02", "2024-01-02"], "M8[h]"),
+    ],
+    ids=["bytes", "big-endian", "hours"],
+)  # fmt: skip
+def test_ids_of_any_type_come_back(path, ids):
+    table = {"s": ids, "x": np.arange(4.0), "c": np.array([1, 0, 0, 1])}
+    choices = sw.read(table, set="s", chosen="c", items=["x"])
+    save_choices(choices, path)
+    assert open_choices(path).set_ids.tolist() == choices.set_ids.tolist()
+
+
+def test_a_type_that_no_file_holds_is_named(path):
+    column = Column(np.zeros(len(rich().rows), np.float16))
+    with pytest.raises(sw.InputError, match=r"'items/0' has the type <f2, which data files do not"):
+        save_choices(rich(), path, iter([("x", column)]))
+    assert not path.exists()

@@ -192,3 +192,14 @@ def test_comparison_and_tuning_take_data_on_disk(tmp_path):
     small = sw.SDA(dimension=2, components=2, hidden=2, training=Training(epochs=1))
     tuned = sw.tune(small, disk, tuning=sw.Tuning(trials=2, storage=None))
     assert len(tuned.trials) == 2
+
+
+def test_divergence_is_said_at_the_shard_where_it_happens(tmp_path):
+    train, valid = parts(stored(drawn(), tmp_path))
+    done = []
+    with pytest.raises(sw.InputError, match="training diverged in epoch 0"):
+        fit(
+            model_of(train), train, valid, Training(epochs=2, batch_size=16, learning_rate=1e38),
+            on_shard=lambda epoch, shard, of: done.append(shard),
+        )  # fmt: skip
+    assert len(done) < Streamed(train, 16).shards - 1

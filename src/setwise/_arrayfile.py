@@ -33,7 +33,7 @@ NAMES = {
     "|u1": "U8", "<u2": "U16", "<u4": "U32", "<u8": "U64", "|b1": "BOOL",
 }  # fmt: skip
 # Text of fixed width and moments are no safetensors types: they are kept as bytes.
-OTHER_TYPES = re.compile(r"^(<U[1-9]\d*|<M8\[(s|ms|us|ns|D)\])$")
+OTHER_TYPES = re.compile(r"^(<U[1-9]\d*|\|S[1-9]\d*|<M8\[[A-Za-z]+\])$")
 
 
 class Writer:
@@ -47,12 +47,12 @@ class Writer:
         self._types: dict[str, str] = {}
         file.seek(HEADER_BYTES)
 
-    def add(self, name: str, parts: Iterable[np.ndarray]) -> int:
-        """Write an array, given as its consecutive parts of one type; returns its length."""
+    def add(self, name: str, parts: Iterable[np.ndarray]) -> None:
+        """Write an array, given as its consecutive parts of one type."""
         self._align()
         begin, length, digest, dtype = self._place, 0, hashlib.sha256(), None
         for part in parts:
-            part = np.ascontiguousarray(part)
+            part = np.ascontiguousarray(part, part.dtype.newbyteorder("<"))
             dtype = part.dtype if dtype is None else dtype
             assert part.dtype == dtype, f"parts of {name} are {part.dtype} and {dtype}"
             data = memoryview(part.view(np.uint8).reshape(-1))  # type: ignore[arg-type]
@@ -61,13 +61,16 @@ class Writer:
             length += len(part)
         text = np.dtype(np.float32 if dtype is None else dtype).str
         plain = NAMES.get(text)
-        assert plain or OTHER_TYPES.match(text), f"{name} has type {text}, which no file holds"
+        if plain is None and not OTHER_TYPES.match(text):
+            raise InputError(
+                f"'{name}' has the type {text}, which data files do not hold; convert it to "
+                "numbers, text or dates"
+            )
         shape = [length] if plain else [self._place - begin]
         self._entries[name] = {
             "dtype": plain or "U8", "shape": shape, "data_offsets": [begin, self._place],
         }  # fmt: skip
         self._checksums[name], self._types[name] = digest.hexdigest(), text
-        return length
 
     def finish(self, kind: str, meta: Mapping[str, Any]) -> None:
         """Write the header."""
@@ -107,15 +110,14 @@ def writing(path: str | Path) -> Iterator[Writer]:
 class ArrayFile:
     """An open file: its JSON and its arrays, mapped and read-only."""
 
-    path: Path
     meta: dict[str, Any]
     arrays: Mapping[str, np.ndarray]
-    checksum: str
     _map: mmap.mmap
 
     def release(self) -> None:
         """Let go of the pages read so far: they stay in the system's cache, not in this process."""
-        self._map.madvise(mmap.MADV_DONTNEED)
+        if hasattr(self._map, "madvise"):  # not on Windows
+            self._map.madvise(mmap.MADV_DONTNEED)
 
 
 def read(path: str | Path, kind: str) -> ArrayFile:
@@ -140,7 +142,7 @@ def read(path: str | Path, kind: str) -> ArrayFile:
         name: _mapped(mapped, text, begin, entries[name]["data_offsets"])
         for name, text in described["types"].items()
     }
-    return ArrayFile(path, described["meta"], arrays, about["sha256"], mapped)
+    return ArrayFile(described["meta"], arrays, mapped)
 
 
 def verify(path: str | Path, kind: str) -> None:

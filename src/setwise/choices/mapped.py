@@ -12,7 +12,7 @@ from jaxtyping import Int, Shaped
 from setwise._arrayfile import ArrayFile
 from setwise.choices.columns import Column, rows_of
 
-SETS_TO_REMEMBER = 2_000_000
+ROWS_TO_REMEMBER = 4_000_000
 
 
 class Levels(Sequence[str]):
@@ -79,6 +79,7 @@ class StoredColumns(Mapping[str, Column]):
                 return part
             part = part.copy()
         else:
-            part = values[self._rows if len(sizes) < SETS_TO_REMEMBER else rows_of(firsts, sizes)]
+            block = self.offsets[-1] <= ROWS_TO_REMEMBER
+            part = values[self._rows if block else rows_of(firsts, sizes)]
         self.file.release()
         return part

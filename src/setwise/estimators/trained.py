@@ -24,7 +24,7 @@ from setwise.training import (
     Training,
     fit,
     fit_population,
-    fitting_memory,
+    resident_or_streamed,
 )
 
 FITTED = ("history", "best_epoch", "interrupted")
@@ -70,7 +70,10 @@ class TrainedEstimator(Estimator):
         if validation is None:
             choices, validation = held_out(choices, self.seed)
         schema, seen = Schema.learn(choices)
-        train, valid = fitting_memory(seen), fitting_memory(schema.over(trainable(validation)))
+        train, valid = (
+            resident_or_streamed(seen),
+            resident_or_streamed(schema.over(trainable(validation))),
+        )
         folder = None if checkpoint is None else Path(checkpoint)
         if self.ensemble == 1:
             fits = [self._learn_one(train, valid, schema.width, folder, progress)]

@@ -9,7 +9,7 @@ from setwise.training.newton import Optimum, maximise
 from setwise.training.options import Training
 from setwise.training.population import fit_population
 from setwise.training.scoring import row_log_probabilities
-from setwise.training.shards import fitting_memory
+from setwise.training.shards import resident_or_streamed
 
 keep_compiled_programs()
 
@@ -24,8 +24,8 @@ __all__ = [
     "Training",
     "fit",
     "fit_population",
-    "fitting_memory",
     "maximise",
+    "resident_or_streamed",
     "row_log_probabilities",
     "trials_together",
 ]

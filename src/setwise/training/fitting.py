@@ -127,6 +127,7 @@ class _Epochs:
                 progress, state=state, shards=progress.shards + 1,
                 losses=progress.losses + float(real.sum()), steps=progress.steps + len(real),
             )  # fmt: skip
+            self._refuse_divergence(progress, epoch)
             if self.shards > 1:
                 after_shard(progress, progress.shards)
         return self._validated(progress, epoch)
@@ -134,11 +135,6 @@ class _Epochs:
     def _validated(self, progress: Progress, epoch: int) -> Progress:
         """The progress at the end of an epoch: its record, and the best model so far."""
         loss = progress.losses / progress.steps
-        if not np.isfinite(loss):
-            raise InputError(
-                f"training diverged in epoch {epoch} (its loss is {loss}); "
-                f"use a learning rate below {self.options.learning_rate:g}"
-            )
         nll, accuracy = self.validate(progress.state.model)
         watched = nll if self.options.stop_on == "nll" else -accuracy
         stopping = progress.stopping.observe(watched)
@@ -149,6 +145,15 @@ class _Epochs:
         model = progress.state.model
         best = jax.tree.map(_copied, model) if stopping.improved else progress.best
         return Progress(progress.state, best, stopping, (*progress.history, record))
+
+    def _refuse_divergence(self, progress: Progress, epoch: int) -> None:
+        """After every shard: a long epoch on disk need not end before it is said."""
+        loss = progress.losses / progress.steps
+        if not np.isfinite(loss):
+            raise InputError(
+                f"training diverged in epoch {epoch} (its loss is {loss}); "
+                f"use a learning rate below {self.options.learning_rate:g}"
+            )
 
     def _hyper(self, epoch: int) -> loop.Hyper:
         options = self.options

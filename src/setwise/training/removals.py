@@ -9,9 +9,10 @@ import numpy as np
 from jaxtyping import Int
 
 from setwise._types import Array, Bool, Items, Mask
-from setwise.choices import Bucket, Encoded, bucket, round_up
+from setwise.choices import Bucket, Encoded, bucket
 from setwise.models import Model
 from setwise.training.device import DeviceData, gather, to_device
+from setwise.training.scoring import in_batches
 
 ROWS_A_BATCH = 16_384
 
@@ -40,7 +41,7 @@ def removals(model: Model, encoded: Encoded, outside: bool) -> Removals:
     data = to_device(encoded)
     tried, changed = np.empty((2, len(encoded)), np.int64)
     for one in bucket(encoded.sizes):
-        lanes, sets = _lanes(one.width), _batches(one)
+        lanes, sets = _lanes(one.width), in_batches(one, _batch_size(one))
         found = _program(model, data, sets, lanes, one.width, outside)
         tried[one.sets], changed[one.sets] = (
             np.asarray(each).reshape(-1)[: len(one.sets)] for each in found
@@ -98,11 +99,5 @@ def _lanes(width: int) -> Int[Array, "chunks lanes"]:
     return jnp.arange(-1, chunks * size - 1).reshape(chunks, size)
 
 
-def _batches(one: Bucket) -> Int[Array, "steps batch"]:
-    """The bucket's sets in batches of about the same number of rows; -1 fills the last."""
-    most = max(1, ROWS_A_BATCH // (one.width * (one.width + 1)))
-    size = min(len(one.sets), most)
-    steps = round_up(-(-len(one.sets) // size))
-    sets = np.full(steps * size, -1, np.int32)
-    sets[: len(one.sets)] = one.sets
-    return jnp.asarray(sets.reshape(steps, size))
+def _batch_size(one: Bucket) -> int:
+    return min(len(one.sets), max(1, ROWS_A_BATCH // (one.width * (one.width + 1))))

@@ -25,7 +25,7 @@ class Scorer:
         self._offsets = encoded.offsets
         self._data: DeviceData = to_device(encoded)
         self._buckets = bucket(encoded.sizes, overhead=0.2)
-        self._batches = [_batches(one) for one in self._buckets]
+        self._batches = [in_batches(one, _batch_size(one)) for one in self._buckets]
 
     def __call__(self, model: Model) -> Float[np.ndarray, " rows"]:
         """log P(x | s) of every row."""
@@ -91,10 +91,13 @@ def row_log_probabilities(model: Model, encoded: Encoded) -> Float[np.ndarray, "
     return np.concatenate(parts)
 
 
-def _batches(one: Bucket) -> Int[jax.Array, "steps batch"]:
-    """The bucket's sets as full batches of about the same number of rows; -1 fills the last."""
-    size = min(round_up(len(one.sets)), max(1, ROWS_A_BATCH // one.width))
+def in_batches(one: Bucket, size: int) -> Int[jax.Array, "steps batch"]:
+    """The bucket's sets in batches of this size; -1 fills the last, and a few more."""
     steps = round_up(-(-len(one.sets) // size))
     sets = np.full(steps * size, -1, np.int32)
     sets[: len(one.sets)] = one.sets
     return jnp.asarray(sets.reshape(steps, size))
+
+
+def _batch_size(one: Bucket) -> int:
+    return min(round_up(len(one.sets)), max(1, ROWS_A_BATCH // one.width))

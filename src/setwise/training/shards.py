@@ -27,8 +27,8 @@ SETS_A_RUN = 1024
 READERS = max(1, min(4, (os.cpu_count() or 1) // 4))
 
 
-def fitting_memory(data: Encoding) -> Encoded | Encoding:
-    """Encoded, if the data are in memory or small; else as they are, to be read in training."""
+def resident_or_streamed(data: Encoding) -> Encoded | Encoding:
+    """Encoded, if the data are in memory or small; else as they are, to be read as they train."""
     small = not data.choices.on_disk or data.rows <= ROWS_A_SHARD
     return data.encoded() if small else data
 
@@ -58,7 +58,7 @@ class Resident:
         self.shards, self.idle = 1, False
 
     def epoch(self, rng: np.random.Generator, done: int = 0) -> Iterator[Shard]:
-        """The shards of an epoch, in an order that ``rng`` alone decides, without the first."""
+        """The shards of an epoch, in an order that ``rng`` alone decides, but those ``done``."""
         if done == 0:
             yield Shard(self._data, Batches(*shuffled_batches(self._buckets, self.batch_size, rng)))
 
@@ -90,7 +90,7 @@ class Streamed:
         self._mean_weight = None if weight is None else float(weight.mean())
 
     def epoch(self, rng: np.random.Generator, done: int = 0) -> Iterator[Shard]:
-        """The shards of an epoch, in an order that ``rng`` alone decides, without the first."""
+        """The shards of an epoch, in an order that ``rng`` alone decides, but those ``done``."""
         plan = self._plan(rng)
         # Programs are compiled for a shape: room for the largest shard serves all.
         largest = max(int(self._sizes[sets].sum()) for sets in plan.members)
