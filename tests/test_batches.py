@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from setwise.choices import bucket, round_up, shuffled_batches
+from setwise.choices.batches import common_order, steps_of
 
 sizes_of_sets = st.lists(
     st.one_of(st.integers(1, 12), st.integers(1, 400), st.integers(1, 5000)),
@@ -77,7 +78,7 @@ def test_no_other_buckets_would_pad_less(sizes, most, overhead):
 @given(sizes_of_sets, st.integers(1, 40), st.integers(0, 2**31))
 def test_an_epoch_visits_every_set_exactly_once(sizes, batch_size, seed):
     buckets = bucket(sizes)
-    sets, numbers = shuffled_batches(buckets, batch_size, np.random.default_rng(seed))
+    sets, numbers = shuffled_batches(buckets, batch_size, np.random.default_rng(seed), epoch=3)
     assert sets.shape == (len(numbers), batch_size)
     assert sorted(sets[sets >= 0].tolist()) == list(range(len(sizes)))
     for batch, number in zip(sets, numbers, strict=True):
@@ -94,6 +95,47 @@ def test_an_epoch_visits_every_set_exactly_once(sizes, batch_size, seed):
 def test_an_epochs_order_is_the_generators():
     buckets = bucket(np.full(100, 3))
     one, same, other = (
-        shuffled_batches(buckets, 8, np.random.default_rng(seed))[0].tolist() for seed in (1, 1, 2)
+        shuffled_batches(buckets, 8, np.random.default_rng(seed), epoch=0)[0].tolist()
+        for seed in (1, 1, 2)
     )
     assert one == same != other
+
+
+counts_of_buckets = st.lists(st.integers(0, 9), min_size=1, max_size=4).filter(sum)
+
+
+@settings(deadline=None)
+@given(counts_of_buckets, counts_of_buckets, st.integers(0, 300))
+def test_all_orders_of_an_epoch_are_parts_of_one(some, others, epoch):
+    """Leaving out the batches that only the others have leaves the order as it was."""
+    length = max(len(some), len(others))
+    padded = [np.array([0] * (length - len(counts)) + counts) for counts in (some, others)]
+    whole = list(zip(*common_order(epoch, np.maximum(*padded).tolist()), strict=True))
+    for counts, given_counts in zip(padded, (some, others), strict=True):
+        shift = length - len(given_counts)
+        part = [(b + shift, j) for b, j in zip(*common_order(epoch, given_counts), strict=True)]
+        assert part == [(b, j) for b, j in whole if j < counts[b]]
+
+
+def test_the_order_of_buckets_changes_with_the_epoch_and_not_with_the_seed():
+    buckets = bucket(np.repeat([3, 30], 80))
+    orders = {
+        (seed, epoch): shuffled_batches(buckets, 8, np.random.default_rng(seed), epoch)
+        for seed in (1, 2)
+        for epoch in (0, 1)
+    }
+    numbers = {key: order[1].tolist() for key, order in orders.items()}
+    assert numbers[1, 0] == numbers[2, 0] != numbers[1, 1] == numbers[2, 1]
+    assert orders[1, 0][0].tolist() != orders[2, 0][0].tolist()
+
+
+def test_narrow_and_wide_batches_are_mixed():
+    """Ten of each: all orders are equally likely, so on average five wide ones come first."""
+    first_half = [(common_order(epoch, [10, 10])[0][:10] == 1).sum() for epoch in range(200)]
+    assert 4.7 < np.mean(first_half) < 5.3  # its standard error is 1.15 / sqrt(200)
+    assert min(first_half) < 4
+    assert max(first_half) > 6
+
+
+def test_steps_of_buckets():
+    assert steps_of(bucket(np.repeat([3, 30], [17, 16])), 8) == [3, 2]

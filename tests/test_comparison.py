@@ -9,7 +9,15 @@ import pytest
 import setwise as sw
 from setwise.experiments import Cell, Comparison, write_report
 from setwise.experiments.report import cells
-from setwise.experiments.statistics import friedman_p, holm, paired_p, standard_error
+from setwise.experiments.statistics import (
+    critical_difference,
+    friedman,
+    friedman_p,
+    holm,
+    mean_places,
+    paired_p,
+    standard_error,
+)
 
 
 def invented(table: dict[str, list[float]]) -> Comparison:
@@ -63,6 +71,29 @@ def test_friedman_needs_three_models():
     ordered = np.arange(3)[:, None] + np.zeros((3, 10)) + np.linspace(0, 0.1, 10)
     assert friedman_p(ordered) < 0.001
     assert friedman_p(np.ones((3, 4))) == 1
+
+
+def test_friedmans_statistic_by_hand():
+    # rank sums 4, 8, 12 on 4 splits: 12 / (4 * 3 * 4) * (16 + 64 + 144) - 3 * 4 * 4 = 8
+    ordered = np.arange(3)[:, None] + np.zeros((3, 4))
+    statistic, p = friedman(ordered)
+    assert statistic == pytest.approx(8)
+    assert p == pytest.approx(np.exp(-4))  # chi-squared with two degrees of freedom
+    assert friedman(np.ones((3, 4))) == (0, 1)
+    assert friedman(np.ones((3, 1))) is None
+
+
+def test_equal_models_share_their_places():
+    table = np.array([[0.3, 0.5], [0.3, 0.4], [0.1, 0.6]])
+    assert mean_places(table, True).tolist() == [1.75, 2.25, 2.0]
+    assert mean_places(table, False).tolist() == [2.25, 1.75, 2.0]
+
+
+@pytest.mark.parametrize(("models", "q"), [(2, 1.960), (3, 2.343), (5, 2.728), (10, 3.164)])
+def test_the_critical_difference_has_the_published_quantiles(models, q):
+    """Table 5(a) of Demšar (2006), for a level of 5 %; its last digit is not always rounded."""
+    scale = np.sqrt(models * (models + 1) / (6 * 20))
+    assert critical_difference(models, 20) / scale == pytest.approx(q, abs=1e-3)
 
 
 def test_one_split_has_no_standard_error():

@@ -60,6 +60,18 @@ LESS = {
     "setwise fit": ["--max-sets", "300", "--epochs", "3"],
     "setwise compare": ["--max-sets", "300", "--splits", "2", "--models", "mnl"],
     "setwise tune": ["--max-sets", "300", "--trials", "2"],
+    "setwise reproduce": [
+        "--max-sets",
+        "40",
+        "--splits",
+        "2",
+        "--trials",
+        "1",
+        "--epochs",
+        "1",
+        "--workers",
+        "1",
+    ],
 }
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given, settings
@@ -11,7 +12,7 @@ from populations import MEMBERS, SIZES, task
 from setwise.models import ZOO
 from setwise.training import Member, Training
 from setwise.training.chunk import _numbers
-from setwise.training.members import Layout, Population, Stream, plan
+from setwise.training.members import Layout, Population, Stream, Task, plan
 from setwise.training.stopping import Standings, Stopping
 
 OPTIONS = [Training(batch_size=size) for size in (16, 128)]
@@ -55,6 +56,12 @@ def test_lanes_are_shared_out_evenly():
     assert [(one.lanes, len(one.members)) for one in layouts] == [(5, 5), (5, 4)]
 
 
+def test_streams_are_shared_out_evenly():
+    """Ten in chunks of at most seven: five and five, which are one program."""
+    layouts = plan([Member(task=task) for task in range(10)], size, limit=7)
+    assert [len(one.streams) for one in layouts] == [5, 5]
+
+
 def test_those_alike_agree_in_batch_size_objective_and_features():
     tasks = [task(), task("wider"), task(split=1)]
     population = Population(ZOO["sdw"], SIZES, tasks, MEMBERS)
@@ -70,6 +77,20 @@ def test_those_alike_agree_in_batch_size_objective_and_features():
     # A batch has no more sets than there are: 63 here.
     large = [Member(Training(batch_size=size)) for size in (63, 100)]
     assert population.alike(large[0]) == population.alike(large[1])
+
+
+def test_those_alike_have_as_many_features_of_items_and_as_many_of_sets():
+    """Found with Amadeus: rows of the same length, of which more or fewer were the set's."""
+    plain = task()
+
+    def moved(part):
+        items, context = part.items, np.zeros((len(part), 1))
+        return replace(part, items=items[:, 1:], context=context)
+
+    other = Task(moved(plain.train), moved(plain.valid))
+    population = Population(ZOO["sdw"], SIZES, [plain, other], MEMBERS)
+    assert population.features(0) == population.features(1)
+    assert population.alike(Member(task=0)) != population.alike(Member(task=1))
 
 
 def test_spare_lanes_repeat_a_member():

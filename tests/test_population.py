@@ -21,6 +21,7 @@ from populations import (
 from setwise.choices import bucket
 from setwise.training import Member, Training
 from setwise.training.chunk import Chunk
+from setwise.training.loop import Program
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
@@ -39,15 +40,32 @@ def test_tasks_and_seeds_may_differ_and_so_may_the_numbers_of_features_and_sets(
     assert_as_alone([*members, Member(replace(DROPPING, weight_decay=0.5), 5, 0)], tasks)
 
 
-@pytest.mark.parametrize("streams", [1, 2])
-def test_so_it_is_with_sets_of_all_sizes_weights_context_and_an_outside_option(streams):
-    """Such data has several buckets. A stream alone keeps them; several have one in common."""
-    tasks = [task("everything", split) for split in range(streams)]
+def test_so_it_is_with_sets_of_all_sizes_weights_context_and_an_outside_option():
+    """Such data has several buckets, each with its program; two seeds have them in common."""
+    tasks = [task("everything")]
     assert len(bucket(tasks[0].train.sizes)) > 1
     assert tasks[0].train.weight is not None
     other = replace(DROPPING, epochs=3, weight_decay=0.3)
-    members = [Member(DROPPING, split, split) for split in range(streams)] + [Member(other)]
-    assert_as_alone(members, tasks)
+    assert_as_alone([Member(DROPPING), Member(DROPPING, 1), Member(other)], tasks)
+
+
+@pytest.mark.parametrize(("narrow", "widths"), [(True, (3, 8, 16, 22)), (False, (22,))])
+def test_so_it_is_with_tasks_whose_buckets_differ(monkeypatch, narrow, widths):
+    """In widths and in number: one waits while the other has a batch, in either schedule."""
+    programs, plain = set(), Chunk.start
+
+    def start(chunk):
+        programs.add(chunk._program)
+        return plain(chunk)
+
+    monkeypatch.setattr("setwise.training.chunk.worth_compiling", lambda spared: narrow)
+    monkeypatch.setattr("setwise.training.chunk.Chunk.start", start)
+    monkeypatch.setattr("setwise.training.chunk.Chunk.compacted", lambda *_: None)
+    tasks = [task("everything"), task("everything", 2, 0.5)]
+    options = replace(DROPPING, batch_size=8, epochs=3)
+    other = replace(options, weight_decay=0.3)
+    assert_as_alone([Member(options), Member(other), Member(options, 1, 1)], tasks)
+    assert programs == {Program("cross_entropy", widths, idle=True, gaps=True)}
 
 
 def test_the_same_call_gives_the_same_bits_and_twins_are_one():
@@ -73,14 +91,14 @@ def test_a_limit_of_lanes_changes_nothing(monkeypatch):
 
 
 def followed(monkeypatch) -> list[tuple[int, ...]]:
-    """Compact whenever half of the lanes can go; the lanes of every epoch."""
+    """Compact whenever a smaller program has room for all; the lanes of every epoch."""
     shapes, plain = [], Chunk.after
 
     def after(chunk, progress, prune=None):
         shapes.append(progress.standings.active.shape)
         return plain(chunk, progress, prune)
 
-    monkeypatch.setattr("setwise.training.chunk.worth_compiling", lambda rows: rows > 0)
+    monkeypatch.setattr("setwise.training.chunk.worth_compiling", lambda spared: spared > 0)
     monkeypatch.setattr("setwise.training.chunk.Chunk.after", after)
     return shapes
 
@@ -92,6 +110,8 @@ def followed(monkeypatch) -> list[tuple[int, ...]]:
         ([(2, 6, 2, 1, 1, 5)], [(1, 6), (1, 6), (1, 2), (1, 2), (1, 2), (1, 1)]),
         # Two streams of two lanes: one lane of the second is left after the first epoch.
         ([(1, 1), (1, 3)], [(2, 2), (1, 1), (1, 1)]),
+        # Of four streams two are left, one of them with a member that has ended; then one.
+        ([(1, 1), (3, 1), (1, 1), (2, 2)], [(4, 2), (2, 2), (1, 1)]),
     ],
 )
 def test_going_on_without_the_finished_changes_nothing(monkeypatch, epochs, shapes):

@@ -4,6 +4,7 @@ Rows are never copied into padded arrays. A batch is a vector of set numbers; th
 reads each set's rows from the flat matrix, up to the width of its bucket.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,28 +70,57 @@ def _cheapest_edges(
     return edges
 
 
-def shuffled_batches(
-    buckets: list[Bucket], batch_size: int, rng: np.random.Generator
-) -> tuple[Int[np.ndarray, "steps batch"], Int[np.ndarray, " steps"]]:
-    """One epoch: every set once, batches of one bucket each, in random order.
+def common_order(
+    epoch: int, counts: Sequence[int]
+) -> tuple[Int[np.ndarray, " steps"], Int[np.ndarray, " steps"]]:
+    """The order of an epoch's batches, if the buckets have so many: their buckets and places there.
 
-    Returns set numbers (-1 fills a bucket's last batch) and each batch's bucket. With several
-    buckets, idle steps (bucket -1) round the number up, so that data of about the same size share
-    a program.
+    The place of one batch does not depend on how many others there are. So the orders of all data
+    are parts of one that they have in common, and models of different data train in step. Buckets
+    are told apart by how many are wider.
+
+    >>> for counts in ([2, 1], [2, 3]):
+    ...     print(*zip(*(one.tolist() for one in common_order(0, counts))))
+    (0, 1) (1, 0) (0, 0)
+    (1, 2) (1, 1) (0, 1) (1, 0) (0, 0)
     """
-    batches, which = [], []
-    for number, one in enumerate(buckets):
-        steps = -(-len(one.sets) // batch_size)
+    priority = [
+        np.random.default_rng([epoch, wider]).random(count)
+        for wider, count in zip(reversed(range(len(counts))), counts, strict=True)
+    ]
+    order = np.argsort(np.concatenate(priority), kind="stable")
+    numbers = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    places = np.concatenate([np.arange(count, dtype=np.int32) for count in counts])
+    return numbers[order], places[order]
+
+
+def steps_of(buckets: Sequence[Bucket], batch_size: int) -> list[int]:
+    """How many batches each bucket fills, the last one perhaps in part."""
+    return [-(-len(one.sets) // batch_size) for one in buckets]
+
+
+def shuffled_batches(
+    buckets: list[Bucket], batch_size: int, rng: np.random.Generator, epoch: int
+) -> tuple[Int[np.ndarray, "steps batch"], Int[np.ndarray, " steps"]]:
+    """One epoch: every set once, in random batches of one bucket each.
+
+    Returns set numbers (-1 fills a bucket's last batch) and each batch's bucket. ``rng`` says which
+    sets are together, the epoch alone in which order the buckets come (:func:`common_order`). With
+    several buckets, idle steps (bucket -1) round the number up, so that data of about the same size
+    share a program.
+    """
+    counts = steps_of(buckets, batch_size)
+    batches = []
+    for steps, one in zip(counts, buckets, strict=True):
         order = np.full(steps * batch_size, -1, np.int32)
         order[: len(one.sets)] = rng.permutation(one.sets)
         batches.append(order.reshape(steps, batch_size))
-        which.append(np.full(steps, number, np.int32))
-    sets, numbers = np.concatenate(batches), np.concatenate(which)
     if len(buckets) == 1:
-        return sets, numbers
-    mixed = rng.permutation(len(sets))
+        return batches[0], np.zeros(counts[0], np.int32)
+    numbers, places = common_order(epoch, counts)
+    sets = np.stack([batches[number][place] for number, place in zip(numbers, places, strict=True)])
     idle = round_up(len(sets)) - len(sets)
     return (
-        np.concatenate([sets[mixed], np.full((idle, batch_size), -1, np.int32)]),
-        np.concatenate([numbers[mixed], np.full(idle, -1, np.int32)]),
+        np.pad(sets, [(0, idle), (0, 0)], constant_values=-1),
+        np.pad(numbers, (0, idle), constant_values=-1),
     )

@@ -1,4 +1,4 @@
-"""The commands: fit, evaluate, models, compare (and check, datasets, predict, tune, beside)."""
+"""The commands: fit, evaluate, models, compare; the others are beside, one file each."""
 
 import sys
 import warnings
@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from setwise._errors import InputError
-from setwise.cli import check, datasets, predict, show, tune
-from setwise.cli.source import TABLE_HELP, Json, Source, takes_source
+from setwise.cli import check, datasets, predict, reproduce, show, tune
+from setwise.cli.source import TABLE_HELP, Json, Source, may_take_source, takes_source
 from setwise.cli.values import (
     Objective,
     OnDuplicate,
@@ -218,6 +218,7 @@ def compare(
 
 
 app.command()(takes_source(tune.tune))
+app.command()(may_take_source(reproduce.reproduce))
 
 
 def main() -> None:

@@ -22,8 +22,12 @@ def table(
     rows: Sequence[Sequence[str]],
     title: str | None = None,
     numbers: bool = True,
+    beside: bool = False,
 ) -> None:
-    """Print a table; the first column is text, the others are numbers unless told not."""
+    """Print a table; the first column is text, the others are numbers unless told not.
+
+    A table ``beside`` the results goes to standard error.
+    """
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Table
@@ -33,9 +37,9 @@ def table(
         shown.add_column(head, justify="right" if place and numbers else "left", no_wrap=place == 0)
     for row in rows:
         shown.add_row(*map(escape, row))
-    console = Console()
+    console = Console(stderr=beside)
     # A pipe has no width; a table cut to 80 columns there would lose numbers.
-    Console(width=None if console.is_terminal else 160).print(shown)
+    Console(stderr=beside, width=None if console.is_terminal else 160).print(shown)
 
 
 def note(text: str) -> None:
@@ -105,6 +109,38 @@ def counting_bar(title: str) -> "Iterator[Callable[[int, int], None]]":
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
         task = bars.add_task(title, total=None)
         yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+@contextmanager
+def share_bar(title: str) -> "Iterator[tuple[Callable[[str], None], Callable[[float], None]]]":
+    """Callbacks to say a line, and to tell the share that is done: a bar on a terminal only."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield note, lambda share: None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    times = (TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
+    bars = Progress(*columns, *times, console=console, transient=True)
+    task = bars.add_task(title, total=1.0)
+
+    def advance(share: float) -> None:
+        bars.start()  # not before there is something to show
+        bars.update(task, completed=share)
+
+    try:
+        yield lambda text: bars.console.print(text, highlight=False, markup=False), advance
+    finally:
+        bars.stop()
 
 
 @contextmanager

@@ -112,12 +112,21 @@ class Source:
 
 def takes_source(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options of :class:`Source`; it receives them as its first argument."""
+    return _with_source(command, inspect.Parameter.empty)
+
+
+def may_take_source(command: Callable[..., None]) -> Callable[..., None]:
+    """The same with a table that may be left out, and after the command's own arguments."""
+    return _with_source(command, "")
+
+
+def _with_source(command: Callable[..., None], table: Any) -> Callable[..., None]:
     shared = [
         inspect.Parameter(
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
             annotation=field.type,
-            default=inspect.Parameter.empty if field.name == "table" else field.default,
+            default=table if field.name == "table" else field.default,
         )
         for field in fields(Source)
     ]
@@ -129,5 +138,6 @@ def takes_source(command: Callable[..., None]) -> Callable[..., None]:
         command(source, **arguments)
 
     own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
-    with_source.__signature__ = inspect.Signature([*shared, *own])  # type: ignore[attr-defined]
+    every = [*shared, *own] if table is inspect.Parameter.empty else [*own, *shared]
+    with_source.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
     return with_source

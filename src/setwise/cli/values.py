@@ -79,6 +79,23 @@ class View(StrEnum):
     full = "full"
 
 
+class ReproducePreset(StrEnum):
+    """How thorough a reproduction is."""
+
+    quick = "quick"
+    paper = "paper"
+
+
+class PaperPart(StrEnum):
+    """Parts of the paper."""
+
+    table1 = "table1"
+    ablation = "ablation"
+    full = "full"
+    figures = "figures"
+    all = "all"
+
+
 class Outcome(StrEnum):
     """What counts as Expedia's choice."""
 

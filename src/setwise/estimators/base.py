@@ -104,13 +104,17 @@ class Estimator(BaseEstimator):
     def evaluate(self, data: Any) -> Metrics:
         """top1, top5, mean_rank, mrr, nll (with standard errors over sets), rho2, calibration."""
         choices = self._choices(data, with_choice=True)
+        return self.outcomes(choices).measured(choices.weight)
+
+    def outcomes(self, choices: Choices) -> Outcomes:
+        """Of each set: the rank of the choice, its NLL and what else the measures come from."""
         if choices.chosen is None:
             raise InputError("these choices do not say what was chosen; read them with chosen=")
         outcomes = []
         for part in self._parts(choices):
             assert part.chosen is not None
             outcomes.append(Outcomes.of(self._log_probabilities(part), part.offsets, part.chosen))
-        return Outcomes.joined(outcomes).measured(choices.weight)
+        return Outcomes.joined(outcomes)
 
     def score(self, data: Any) -> float:
         """Top-1 accuracy, the measure that scikit-learn's tools look at."""

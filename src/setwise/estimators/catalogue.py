@@ -16,6 +16,7 @@ from setwise.estimators.networks import SDA, SDE, SDW, ChoiceModel
 from setwise.estimators.rankers import AdaRank, SVMRank
 from setwise.estimators.trained import TrainedEstimator
 from setwise.models import ZOO, About, Sizes
+from setwise.models.zoo import ABLATIONS, CLASSICAL
 from setwise.training import Training
 
 Make = Callable[[], Estimator]
@@ -63,7 +64,12 @@ _MAKERS: Mapping[str, Make] = {
     "set_transformer": partial(ChoiceModel, "set_transformer", hidden=32),
 }
 
+# The paper trains all of these by gradients, with early stopping and tuned weight decay: on few
+# sets that is not the maximum of the likelihood.
+_TRAINED_IN_THE_PAPER = ("mnl", "mixed_mnl", *ABLATIONS, *CLASSICAL)
 _PAPER: Mapping[str, Make] = {
+    name: partial(ChoiceModel, name, training=PAPER_TRAINING) for name in _TRAINED_IN_THE_PAPER
+} | {
     "sdw": partial(SDW, training=PAPER_TRAINING),
     "sde": partial(SDE, training=PAPER_TRAINING),
     "sda": partial(SDA, training=PAPER_TRAINING),

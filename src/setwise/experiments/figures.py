@@ -28,7 +28,7 @@ PERCENT = ("top1", "top5")
 def dots(comparison: Comparison, metrics: tuple[str, ...] = ("top1", "nll")) -> str:
     """Means over splits with standard errors, one panel a measure, best model on top."""
     rows = comparison.leaderboard()[::-1]
-    figure = _figure(9.0, 1.2 + 0.42 * len(rows))
+    figure = new_figure(9.0, 1.2 + 0.42 * len(rows))
     panels = figure.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
     for panel, metric in zip(panels, metrics, strict=True):
         unit = 100 if metric in PERCENT else 1
@@ -42,7 +42,7 @@ def dots(comparison: Comparison, metrics: tuple[str, ...] = ("top1", "nll")) -> 
         panel.set_ylim(-0.6, len(rows) - 0.4)
         panel.set_xlabel(LABELS[metric])
         panel.grid(axis="x", alpha=0.3)
-    return _svg(figure)
+    return svg_text(figure)
 
 
 def splits(comparison: Comparison) -> str:
@@ -50,7 +50,7 @@ def splits(comparison: Comparison) -> str:
     best = comparison.models.index(comparison.leaderboard()[0].model)
     table = comparison.values(comparison.metric)
     unit = 100 if comparison.metric in PERCENT else 1
-    figure = _figure(9.0, 3.2)
+    figure = new_figure(9.0, 3.2)
     panel = figure.subplots()
     panel.axhline(0, color="grey", linewidth=1)
     for i, model in enumerate(comparison.models):
@@ -65,12 +65,12 @@ def splits(comparison: Comparison) -> str:
     panel.grid(alpha=0.3)
     if len(comparison.models) > 1:
         panel.legend(frameon=False, ncols=4)
-    return _svg(figure)
+    return svg_text(figure)
 
 
 def tuning_history(tuned: Sequence[Tuned]) -> str:
     """All trials of each study in their order, with a line for the best so far."""
-    figure = _figure(9.0, 4.0)
+    figure = new_figure(9.0, 4.0)
     panel = figure.subplots()
     for i, one in enumerate(tuned):
         colour = COLOURS[i % len(COLOURS)]
@@ -85,18 +85,35 @@ def tuning_history(tuned: Sequence[Tuned]) -> str:
     panel.set_ylabel(f"validation {tuned[0].measure}")
     panel.grid(alpha=0.3)
     panel.legend(frameon=False, ncols=5)
-    return _svg(figure)
+    return svg_text(figure)
 
 
-def _figure(width: float, height: float) -> "Figure":
+def new_figure(width: float, height: float) -> "Figure":
+    """An empty figure, its sides in inches."""
     from matplotlib.figure import Figure  # only those who draw should wait for it
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def _svg(figure: "Figure") -> str:
+def settle(figure: "Figure") -> None:
+    """Lay the figure out once and for all, to a ten-thousandth of its sides.
+
+    The solver of constraints leaves other last digits each time, and the bytes would follow them.
+    """
+    if figure.get_layout_engine() is None:
+        return
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        left, bottom, width, height = (round(float(one), 4) for one in axes.get_position().bounds)
+        axes.set_position((left, bottom, width, height))
+
+
+def svg_text(figure: "Figure") -> str:
+    """The figure as an ``<svg>`` element."""
     from matplotlib import rc_context
 
+    settle(figure)
     text = io.StringIO()
     with rc_context({"svg.hashsalt": "setwise", "svg.fonttype": "path"}):
         figure.savefig(

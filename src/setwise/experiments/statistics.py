@@ -49,10 +49,48 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected.tolist()
 
 
-def friedman_p(table: Float[np.ndarray, "models splits"]) -> float | None:
-    """p-value of Friedman's test that all models rank alike; None for fewer than three models."""
+def friedman(table: Float[np.ndarray, "models splits"]) -> tuple[float, float] | None:
+    """Friedman's chi-squared and its p-value, that all models rank alike.
+
+    None for fewer than three models or two splits; 0 and 1 where all models are equal everywhere.
+
+    >>> table = np.array([[3.0, 3, 3, 3], [2, 2, 2, 2], [1, 1, 1, 1]])
+    >>> [round(one, 4) for one in friedman(table)]
+    [8.0, 0.0183]
+    """
     if table.shape[0] < 3 or table.shape[1] < 2:
         return None
     if (table == table[0]).all():
-        return 1.0
-    return float(stats.friedmanchisquare(*table).pvalue)
+        return 0.0, 1.0
+    found = stats.friedmanchisquare(*table)
+    return float(found.statistic), float(found.pvalue)
+
+
+def friedman_p(table: Float[np.ndarray, "models splits"]) -> float | None:
+    """p-value of Friedman's test that all models rank alike; None for fewer than three models."""
+    found = friedman(table)
+    return None if found is None else found[1]
+
+
+def mean_places(
+    table: Float[np.ndarray, "models splits"], higher_is_better: bool
+) -> Float[np.ndarray, " models"]:
+    """Each model's mean place over the splits: 1 for the best, equals share their places.
+
+    >>> mean_places(np.array([[0.5, 0.7], [0.6, 0.7], [0.4, 0.1]]), True).tolist()
+    [1.75, 1.25, 3.0]
+    """
+    return stats.rankdata(-table if higher_is_better else table, axis=0).mean(1)
+
+
+def critical_difference(models: int, splits: int, level: float = 0.05) -> float:
+    """Nemenyi's: mean places that differ by less are not told apart, all pairs considered.
+
+    q sqrt(k (k + 1) / (6 n)) for k models and n splits, with q the quantile of the studentised
+    range over sqrt(2).
+
+    >>> round(critical_difference(5, 30), 4)
+    1.1136
+    """
+    q = stats.studentized_range.ppf(1 - level, models, np.inf) / np.sqrt(2)
+    return float(q * np.sqrt(models * (models + 1) / (6 * splits)))

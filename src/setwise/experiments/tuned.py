@@ -6,6 +6,7 @@ The trials of all splits train together, as one population.
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from setwise._errors import InputError
@@ -76,11 +77,16 @@ def tune_parts(
     seed: int,
     tuning: Tuning,
     on_trials: OnTrials | None = None,
+    checkpoint: Path | None = None,
 ) -> list[TunedSplit]:
-    """:func:`tune_splits` for parts that are at hand: training, validation and test sets."""
+    """:func:`tune_splits` for parts that are at hand: training, validation and test sets.
+
+    A file ``checkpoint``, in place of a storage, keeps whole rounds of trials.
+    """
     begin = time.perf_counter()
     seeds = [seed + number for number in range(len(parts))]
-    found = tune_tasks(model, [(part[0], part[1]) for part in parts], seeds, tuning, on_trials)
+    pairs = [(part[0], part[1]) for part in parts]
+    found = tune_tasks(model, pairs, seeds, tuning, on_trials, checkpoint)
     seconds = (time.perf_counter() - begin) / len(parts)
     return [
         TunedSplit(number, tuned, tuned.estimator.evaluate(part[2]), seconds)

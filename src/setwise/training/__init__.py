@@ -1,6 +1,6 @@
 """Training: it knows data and models; neither knows it."""
 
-from setwise._engine import keep_compiled_programs
+from setwise import _engine
 from setwise.training.capacity import trials_together
 from setwise.training.chunk import Prune
 from setwise.training.fitting import Fit, OnEpoch, OnShard, fit
@@ -11,7 +11,7 @@ from setwise.training.population import fit_population
 from setwise.training.scoring import row_log_probabilities
 from setwise.training.shards import resident_or_streamed
 
-keep_compiled_programs()
+_engine.set_up()
 
 __all__ = [
     "Fit",

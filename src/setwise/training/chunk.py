@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -10,22 +11,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
-from setwise.choices import round_up, shuffled_batches
 from setwise.models import Model
 from setwise.training import lanes
-from setwise.training.capacity import worth_compiling
-from setwise.training.device import first_sets, to_device
+from setwise.training.capacity import rung, worth_compiling
+from setwise.training.chunk_data import ChunkData
 from setwise.training.fitting import Fit
-from setwise.training.lanes import Batches, Program
-from setwise.training.loop import Hyper, State
-from setwise.training.members import Layout, Population, Stream, Task
+from setwise.training.lanes import Batches
+from setwise.training.loop import Hyper, Program, State
+from setwise.training.members import Layout, Population
 from setwise.training.options import Training
+from setwise.training.schedule import Schedule
 from setwise.training.stopping import Standings
 
 Prune = Callable[[int, Mapping[int, float]], Collection[int]]
 """From an epoch and the validation losses of the members in training, those that should stop."""
 
-VALIDATION_BATCHES = 4  # sets a validation batch, in training batches: it keeps no gradients
+PATIENCES = 4  # training lasts about so many times as long as its patience
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +39,17 @@ class Progress:
     history: dict[int, tuple[dict[str, int | float], ...]] = field(default_factory=dict)
     diverged: frozenset[int] = frozenset()
 
-    def at(self, places: tuple[np.ndarray, np.ndarray], real: np.ndarray) -> "Progress":
-        """Of the models at these places (streams, lanes) only; of those, ``real`` ones train."""
-        arrays, static = eqx.partition((self.state, self.best), eqx.is_array)
-        state, best = eqx.combine(jax.tree.map(lambda leaf: leaf[places], arrays), static)
-        return Progress(state, best, self.standings.at(places, real), self.history, self.diverged)
+    def at(self, places: tuple[np.ndarray, np.ndarray]) -> "Progress":
+        """Of the models at these places (streams, lanes) only."""
+        state, best = _taken((self.state, self.best), tuple(map(jnp.asarray, places)))
+        standings = self.standings.at(places, self.standings.active[places])
+        return Progress(state, best, standings, self.history, self.diverged)
+
+
+@eqx.filter_jit  # a program of its own, or each weight's copy would be one
+def _taken(models: tuple[State, Model], places: tuple[jax.Array, ...]) -> Any:
+    arrays, static = eqx.partition(models, eqx.is_array)
+    return eqx.combine(jax.tree.map(lambda leaf: leaf[places], arrays), static)
 
 
 _train = eqx.filter_jit(lanes.train, donate="all-except-first")
@@ -53,21 +60,22 @@ _keep_best = eqx.filter_jit(lanes.keep_best)
 class Chunk:
     """The members of one layout and their data on the device."""
 
-    def __init__(self, population: Population, layout: Layout):
+    def __init__(self, population: Population, layout: Layout, data: ChunkData | None = None):
         self.population, self.layout = population, layout
         self.numbers = _numbers(layout)
         self.real = np.arange(layout.lanes) < np.array(
             [[len(stream.members)] for stream in layout.streams]
         )
-        used = sorted({stream.task for stream in layout.streams})
-        tasks = [population.tasks[task] for task in used]
-        self._place = {task: place for place, task in enumerate(used)}
-        self._train = to_device(*(task.train for task in tasks))
-        self._first = first_sets(*(task.train for task in tasks))
-        self._buckets = [population.buckets[task] for task in used]
-        self._valid = to_device(*(task.valid for task in tasks))
-        self._set_up_validation(tasks)
+        self._data = data or ChunkData(population, layout)
+        self._valid_sets, self._valid_counts = self._data.validation(layout.streams)
         self._set_up_options()
+        self._schedule = self._cheapest_schedule()
+        self._program = Program(
+            self._options[0][0].objective,
+            self._schedule.widths,
+            self._schedule.idle,
+            self._schedule.gaps,
+        )
         self._compiling: threading.Thread | None = None
 
     def start(self) -> Progress:
@@ -81,15 +89,13 @@ class Chunk:
         ]
         state = lanes.start(models, self.layout.lanes)
         best = lanes.copied(state.model)
-        # Both programs compile at the same time: this one here, the other in the first epoch.
-        self._compiling = threading.Thread(target=self._validate, args=(best,))
-        self._compiling.start()
+        self._compile_validation(best)
         return Progress(state, best, Standings.start(self.real))
 
     def after(self, progress: Progress, prune: Prune | None = None) -> Progress:
         """Train one epoch, validate, and stop who should stop."""
         epoch = progress.standings.epoch + 1
-        inputs = (self._train, self._batches(epoch), self._hyper(epoch))
+        inputs = (self._data.train, self._batches(epoch), self._hyper(epoch))
         state, losses = _train(inputs, progress.state, self._program)
         if self._compiling is not None:
             self._compiling.join()
@@ -141,27 +147,53 @@ class Chunk:
         return fits
 
     def compacted(self, progress: Progress) -> "tuple[Chunk, Progress] | None":
-        """The same with the members still training only, if sparing the others is worth it."""
+        """The same in fewer lanes, if those still training find room and it is worth it."""
         active = progress.standings.active
-        chosen = [(row, np.flatnonzero(lanes)) for row, lanes in enumerate(active) if lanes.any()]
-        lanes = max(len(places) for _, places in chosen)
-        left = int((self._epochs - 1 - progress.standings.epoch)[active].max())
-        rows = np.mean(
-            [len(self.population.tasks[s.task].train.items) for s in self.layout.streams]
-        )
-        spared = active.size - len(chosen) * lanes
-        if 2 * spared < active.size or not worth_compiling(float(rows * spared * left)):
+        streams = rung(len(active), int(active.any(1).sum()))
+        lanes = rung(active.shape[1], int(active.sum(1).max()))
+        spared = (active.size - streams * lanes) * self._epochs_left(progress)
+        if spared == 0 or not worth_compiling(spared * self._bytes_an_epoch(self._schedule)):
             return None
-        streams = [
-            self.layout.streams[row]._replace(members=tuple(self.numbers[row, places].tolist()))
-            for row, places in chosen
-        ]
-        at = (
-            np.array([[row] for row, _ in chosen]),
-            np.stack([np.resize(places, lanes) for _, places in chosen]),
+        # Those still training come first; others, and then spare lanes, fill up.
+        rows = np.sort(np.argsort(~active.any(1), kind="stable")[:streams])
+        best = np.argsort(-(active.astype(int) + self.real), 1, kind="stable")[:, :lanes]
+        at = (rows[:, None], best[rows])
+        kept = tuple(
+            self.layout.streams[row]._replace(members=tuple(numbers[real].tolist()))
+            for row, numbers, real in zip(rows, self.numbers[at], self.real[at], strict=True)
         )
-        chunk = Chunk(self.population, Layout(tuple(streams), lanes))
-        return chunk, progress.at(at, chunk.real)
+        chunk = Chunk(self.population, Layout(kept, lanes), self._data)
+        smaller = progress.at(at)
+        chunk._compile_validation(smaller.best)
+        return chunk, smaller
+
+    def _epochs_left(self, progress: Progress) -> int:
+        """What training may still take: as long as it has, at least its patience, if allowed."""
+        active, epoch = progress.standings.active, progress.standings.epoch
+        most = int((self._epochs - 1 - epoch)[active].max())
+        return min(most, max(epoch + 1, int(self._patience[active].max())))
+
+    def _cheapest_schedule(self) -> Schedule:
+        """Narrow programs for narrow buckets, if they are worth compiling.
+
+        It depends on shapes alone, so that the next chunk like this is the same program.
+        """
+        narrow, wide = self._data.in_step, self._data.one_width
+        if len(narrow.counts) == 1 or len(narrow.widths) == 1:
+            return narrow  # as alone
+        spared = self._bytes_an_epoch(wide) - self._bytes_an_epoch(narrow)
+        epochs = min(int(self._epochs.max()), PATIENCES * int(self._patience.max()))
+        each = self.numbers.size * epochs * spared / (len(narrow.widths) - 1)
+        return narrow if worth_compiling(each) else wide
+
+    def _bytes_an_epoch(self, schedule: Schedule) -> float:
+        """Intermediate values of one lane."""
+        return self._data.bytes_a_row * self._data.batch_size * schedule.rows
+
+    def _compile_validation(self, model: Model) -> None:
+        # Both programs compile at the same time: this one here, the other in the next epoch.
+        self._compiling = threading.Thread(target=self._validate, args=(model,))
+        self._compiling.start()
 
     def _set_up_options(self) -> None:
         """The members' options as arrays; what must be the same is the first member's."""
@@ -173,56 +205,17 @@ class Chunk:
             [[one.stop_on == "accuracy" for one in row] for row in options]
         )
         self._drops = any(one.dropout > 0 for row in options for one in row)
-        first = self.population.members[self.layout.members[0]]
-        self._batch_size = self.population.batch_size(first)
-        widths = [tuple(one.width for one in buckets) for buckets in self._buckets]
-        alone = len(self.layout.streams) == 1
-        steps = {sum(-(-len(b.sets) // self._batch_size) for b in one) for one in self._buckets}
-        self._program = Program(
-            first.options.objective,
-            widths[0] if alone else (max(map(max, widths)),),
-            idle=not alone and (len(steps) > 1 or max(map(len, widths)) > 1),
-        )
-
-    def _set_up_validation(self, tasks: list[Task]) -> None:
-        size = (
-            VALIDATION_BATCHES * self.population.members[self.layout.members[0]].options.batch_size
-        )
-        counts = [len(task.valid) for task in tasks]
-        size = min(size, max(counts))
-        steps = -(-max(counts) // size)
-        firsts = first_sets(*(task.valid for task in tasks))
-        sets = np.full((len(self.layout.streams), steps * size), -1, np.int32)
-        for row, stream in zip(sets, self.layout.streams, strict=True):
-            place = self._place[stream.task]
-            row[: counts[place]] = firsts[place] + np.arange(counts[place])
-        self._valid_sets = jnp.asarray(sets.reshape(len(sets), steps, size))
-        self._valid_counts = np.array([[counts[self._place[s.task]]] for s in self.layout.streams])
-        self._valid_width = round_up(max(int(task.valid.sizes.max()) for task in tasks))
 
     def _batches(self, epoch: int) -> Batches:
-        """Every stream's batches of this epoch: those that its members would see alone."""
-        sets, numbers = zip(
-            *(self._shuffled(stream, epoch) for stream in self.layout.streams), strict=True
-        )
-        steps = max(map(len, numbers))
-        alone = len(self.layout.streams) == 1
-        keys = [
-            jax.random.fold_in(jax.random.key(stream.seed), epoch) for stream in self.layout.streams
-        ]
+        """Every stream's batches of this epoch."""
+        streams = self.layout.streams
+        numbers, busy = self._schedule.epoch(epoch)
+        keys = [jax.random.fold_in(jax.random.key(stream.seed), epoch) for stream in streams]
         return Batches(
-            jnp.asarray(np.stack([_filled(one, steps) for one in sets])),
-            jnp.asarray(
-                np.stack([_filled(one if alone else np.minimum(one, 0), steps) for one in numbers])
-            ),
+            jnp.asarray(np.stack([self._data.batches(one, epoch, busy) for one in streams])),
             jnp.stack(keys),
+            jnp.asarray(numbers),
         )
-
-    def _shuffled(self, stream: Stream, epoch: int) -> tuple[np.ndarray, np.ndarray]:
-        place = self._place[stream.task]
-        rng = np.random.default_rng([stream.seed, epoch])
-        sets, numbers = shuffled_batches(self._buckets[place], self._batch_size, rng)
-        return np.where(sets >= 0, sets + self._first[place], -1).astype(np.int32), numbers
 
     def _hyper(self, epoch: int) -> Hyper:
         def array(read: Callable[[Training], float]) -> jax.Array:
@@ -232,7 +225,7 @@ class Chunk:
         return Hyper(array(lambda one: one.rate(epoch)), array(lambda one: one.weight_decay), keep)
 
     def _validate(self, model: Model) -> tuple[np.ndarray, np.ndarray]:
-        sums = _validate(model, self._valid, self._valid_sets, self._valid_width)
+        sums = _validate(model, self._data.valid, self._valid_sets, self._data.valid_width)
         nll, accuracy = (np.asarray(one, np.float64).sum(-1) / self._valid_counts for one in sums)
         return nll, accuracy
 
@@ -244,9 +237,3 @@ def _numbers(layout: Layout) -> Int[np.ndarray, "streams lanes"]:
         for stream in layout.streams
     ]
     return np.array(rows)
-
-
-def _filled(values: Int[np.ndarray, "steps ..."], steps: int) -> Int[np.ndarray, "filled ..."]:
-    """With idle steps up to so many."""
-    spare = [(0, steps - len(values))] + [(0, 0)] * (values.ndim - 1)
-    return np.pad(values, spare, constant_values=-1)

@@ -102,6 +102,7 @@ class _Epochs:
         self.key = jax.random.key(seed)
         source = Streamed if isinstance(train, Encoding) else Resident
         self.source: Resident | Streamed = source(train, options.batch_size)  # type: ignore[arg-type]
+        self.program = loop.Program(options.objective, self.source.widths, self.source.idle)
         self.validate = Validation(valid)
 
     @property
@@ -112,16 +113,12 @@ class _Epochs:
     def after(self, progress: Progress, after_shard: Callable[[Progress, int], None]) -> Progress:
         """Train one epoch (or what is left of it) and validate."""
         epoch = progress.stopping.epoch + 1
-        # The order depends on the seed and the epoch alone, so that a resumed fit repeats it.
-        rng = np.random.default_rng([self.seed, epoch])
-        for shard in self.source.epoch(rng, progress.shards):
+        for shard in self.source.epoch(self.seed, epoch, progress.shards):
             inputs = (
                 shard.data, jnp.asarray(shard.batches.sets), jnp.asarray(shard.batches.numbers),
                 self._hyper(epoch), self._noise(epoch, progress.shards),
             )  # fmt: skip
-            state, losses = loop.run_epoch(
-                inputs, progress.state, self.options.objective, self.source.widths, self.source.idle
-            )
+            state, losses = loop.run_epoch(inputs, progress.state, self.program)
             real = np.asarray(losses, np.float64)[shard.batches.numbers >= 0]
             progress = replace(
                 progress, state=state, shards=progress.shards + 1,

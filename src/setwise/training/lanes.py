@@ -18,23 +18,19 @@ from setwise._types import Array, Float, Key
 from setwise.models import Model
 from setwise.training import loop
 from setwise.training.device import DeviceData, gather
-from setwise.training.loop import Hyper, State
+from setwise.training.loop import Hyper, Program, State
 
 
 class Batches(NamedTuple):
-    """One epoch's batches of every stream, their buckets (-1: idle) and the key of their noise."""
+    """One epoch's batches of every stream, the key of their noise, and the bucket of each step.
+
+    All streams are at the same bucket, so that choosing its program stays a choice; a stream that
+    has no batch there has an empty one.
+    """
 
     sets: Int[Array, "streams steps batch"]
-    numbers: Int[Array, "streams steps"]
     key: Key  # one a stream
-
-
-class Program(NamedTuple):
-    """What is fixed when an epoch compiles; see :func:`setwise.training.loop.epoch`."""
-
-    objective: str
-    widths: tuple[int, ...]
-    idle: bool
+    numbers: Int[Array, " steps"]  # -1: idle
 
 
 @eqx.filter_jit  # a program of its own, or each weight's copy would be one
@@ -62,14 +58,16 @@ def train(
     """Train all models for an epoch; the mean loss of each comes back."""
     data, batches, hyper = inputs
 
-    def one(batches: Batches, hyper: Hyper, state: State) -> tuple[State, Float[Array, ""]]:
-        sets, numbers, key = batches
-        inputs = (data, sets, numbers, hyper, key)
-        state, losses = loop.epoch(inputs, state, *program)
-        busy = numbers >= 0
+    def one(
+        stream: tuple[Int[Array, "steps batch"], Key], hyper: Hyper, state: State
+    ) -> tuple[State, Float[Array, ""]]:
+        sets, key = stream
+        inputs = (data, sets, batches.numbers, hyper, key)
+        state, losses = loop.epoch(inputs, state, program)
+        busy = sets[:, 0] >= 0
         return state, jnp.where(busy, losses, 0).sum() / busy.sum()
 
-    return _mapped(one)(batches, hyper, state)
+    return _mapped(one)((batches.sets, batches.key), hyper, state)
 
 
 def validate(
@@ -108,19 +106,5 @@ def _sums(
 
 
 def _mapped(one: Callable[..., Any]) -> Callable[..., Any]:
-    """``one(stream, lane, model)`` for every lane of every stream.
-
-    A single stream is not mapped over: there, the choice of a batch's bucket stays a choice.
-    """
-    across = eqx.filter_vmap(one, in_axes=(None, eqx.if_array(0), eqx.if_array(0)))
-
-    def streams(stream: Any, lane: Any, model: Any) -> Any:
-        leaves = jax.tree.leaves(eqx.filter(stream, eqx.is_array))
-        if leaves[0].shape[0] > 1:
-            return eqx.filter_vmap(across)(stream, lane, model)
-        first, rest = eqx.partition((stream, lane, model), eqx.is_array)
-        squeezed = eqx.combine(jax.tree.map(lambda leaf: leaf[0], first), rest)
-        result, kept = eqx.partition(across(*squeezed), eqx.is_array)
-        return eqx.combine(jax.tree.map(lambda leaf: leaf[None], result), kept)
-
-    return streams
+    """``one(stream, lane, model)`` for every lane of every stream."""
+    return eqx.filter_vmap(eqx.filter_vmap(one, in_axes=(None, eqx.if_array(0), eqx.if_array(0))))

@@ -5,6 +5,7 @@ from a few size buckets, and ``jax.lax.switch`` picks the bucket's program.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -47,15 +48,20 @@ Inputs = tuple[DeviceData, Int[Array, "steps batch"], Int[Array, " steps"], Hype
 """Of an epoch: the data, the sets of each batch, its bucket (-1: idle), and the rest."""
 
 
-def epoch(
-    inputs: Inputs, state: State, objective: str, widths: tuple[int, ...], idle: bool = False
-) -> tuple[State, Float[Array, " steps"]]:
-    """Train one model on the batches in turn; the mean loss of each comes back.
+class Program(NamedTuple):
+    """What is fixed when an epoch compiles."""
 
-    ``widths`` are those of the buckets; with several, or if ``idle``, steps may be idle.
-    """
+    objective: str
+    widths: tuple[int, ...]  # of the buckets; with several, steps may be idle
+    idle: bool = False  # steps may be idle with one bucket too
+    gaps: bool = False  # a batch may be empty where those of others are not
+
+
+def epoch(inputs: Inputs, state: State, program: Program) -> tuple[State, Float[Array, " steps"]]:
+    """Train one model on the batches in turn; the mean loss of each comes back."""
     data, sets, numbers, hyper, key = inputs
     arrays, static = eqx.partition(state, eqx.is_array)
+    objective, widths, idle, gaps = program
 
     def step(arrays: Any, batch: tuple[Array, Array, Array]) -> tuple[Any, Array]:
         sets, number, position = batch
@@ -65,7 +71,10 @@ def epoch(
             def train(arrays: Any) -> tuple[Any, Array]:
                 state = eqx.combine(arrays, static)
                 state, loss = _step(state, data, sets, width, objective, hyper, noise)
-                return eqx.filter(state, eqx.is_array), loss
+                after = eqx.filter(state, eqx.is_array)
+                if gaps:
+                    after = jax.tree.map(partial(jnp.where, sets[0] >= 0), after, arrays)
+                return after, loss
 
             return train
 
@@ -74,7 +83,8 @@ def epoch(
         programs = [_idle, *(on_bucket(width) for width in widths)]
         return jax.lax.switch(number + 1, programs, arrays)
 
-    batches = (sets, numbers, jnp.arange(len(sets)))
+    # Noise is that of a batch's place among the real ones, whatever gaps there are between them.
+    batches = (sets, numbers, jnp.cumsum(sets[:, 0] >= 0) - 1)
     arrays, losses = jax.lax.scan(step, arrays, batches)
     return eqx.combine(arrays, static), losses
 

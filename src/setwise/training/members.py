@@ -73,7 +73,9 @@ class Population:
 
     def alike(self, member: Member) -> Hashable:
         """Members of which this is the same can train as one program."""
-        return self.batch_size(member), member.options.objective, self.features(member.task)
+        train = self.tasks[member.task].train
+        widths = train.items.shape[1], train.context.shape[1]
+        return self.batch_size(member), member.options.objective, widths
 
     def features(self, task: int) -> int:
         """The width of a row, context included."""
@@ -136,7 +138,8 @@ def plan(
             for (task, seed), numbers in streams.items()
             for first in range(0, len(numbers), lanes)
         ]
-        together = max(1, limit // lanes)
+        chunks = -(-len(pieces) // max(1, limit // lanes))
+        together = -(-len(pieces) // chunks)  # evenly, so that all chunks are one program
         layouts += [
             Layout(tuple(pieces[first : first + together]), lanes)
             for first in range(0, len(pieces), together)

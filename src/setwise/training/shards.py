@@ -57,10 +57,15 @@ class Resident:
         self.widths = tuple(one.width for one in self._buckets)
         self.shards, self.idle = 1, False
 
-    def epoch(self, rng: np.random.Generator, done: int = 0) -> Iterator[Shard]:
-        """The shards of an epoch, in an order that ``rng`` alone decides, but those ``done``."""
+    def epoch(self, seed: int, epoch: int, done: int = 0) -> Iterator[Shard]:
+        """The shards of an epoch but those ``done``, in an order of the seed and the epoch alone.
+
+        So a resumed fit repeats it.
+        """
         if done == 0:
-            yield Shard(self._data, Batches(*shuffled_batches(self._buckets, self.batch_size, rng)))
+            rng = np.random.default_rng([seed, epoch])
+            batches = shuffled_batches(self._buckets, self.batch_size, rng, epoch)
+            yield Shard(self._data, Batches(*batches))
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,9 +94,12 @@ class Streamed:
         weight = train.choices.weight
         self._mean_weight = None if weight is None else float(weight.mean())
 
-    def epoch(self, rng: np.random.Generator, done: int = 0) -> Iterator[Shard]:
-        """The shards of an epoch, in an order that ``rng`` alone decides, but those ``done``."""
-        plan = self._plan(rng)
+    def epoch(self, seed: int, epoch: int, done: int = 0) -> Iterator[Shard]:
+        """The shards of an epoch but those ``done``, in an order of the seed and the epoch alone.
+
+        So a resumed fit repeats it.
+        """
+        plan = self._plan(seed, epoch)
         # Programs are compiled for a shape: room for the largest shard serves all.
         largest = max(int(self._sizes[sets].sum()) for sets in plan.members)
         self._rows = max(self._rows, round_up(largest))
@@ -105,20 +113,23 @@ class Streamed:
             for reading, of_shard in ahead:
                 yield Shard(reading.result(), of_shard)
 
-    def _plan(self, rng: np.random.Generator) -> Plan:
+    def _plan(self, seed: int, epoch: int) -> Plan:
+        rng = np.random.default_rng([seed, epoch])
         runs = rng.permutation(-(-len(self._train) // SETS_A_RUN)).astype(np.int32)
         order = (runs[:, None] * SETS_A_RUN + np.arange(SETS_A_RUN, dtype=np.int32)).reshape(-1)
         order = order[order < len(self._train)]
         members = np.split(order, np.arange(self._sets_a_shard, len(order), self._sets_a_shard))
-        return Plan(members, [self._batches(self._sizes[sets], rng) for sets in members])
+        return Plan(members, [self._batches(self._sizes[sets], rng, epoch) for sets in members])
 
-    def _batches(self, sizes: Int[np.ndarray, " sets"], rng: np.random.Generator) -> Batches:
+    def _batches(
+        self, sizes: Int[np.ndarray, " sets"], rng: np.random.Generator, epoch: int
+    ) -> Batches:
         place = np.searchsorted(self.widths, sizes)
         buckets = [
             Bucket(width, np.flatnonzero(place == number))
             for number, width in enumerate(self.widths)
         ]
-        sets, numbers = shuffled_batches(buckets, self.batch_size, rng)
+        sets, numbers = shuffled_batches(buckets, self.batch_size, rng, epoch)
         # Idle steps at the end make all shards alike.
         sets, numbers = sets[: self._steps], numbers[: self._steps]
         spare = self._steps - len(sets)

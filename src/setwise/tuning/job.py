@@ -5,15 +5,18 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from setwise.choices import Choices, Schema
 from setwise.estimators import TrainedEstimator
 from setwise.estimators.base import trainable
-from setwise.models import Sizes
+from setwise.models import Model, Sizes
 from setwise.training import Fit, Member, OnEpoch, Prune, Task, fit_population, trials_together
 from setwise.training.checkpoint import fingerprint
+from setwise.tuning import rounds
 from setwise.tuning.options import OnTrials, Tuning
+from setwise.tuning.rounds import Kept
 from setwise.tuning.space import check, with_arguments
 from setwise.tuning.storage import Storage
 from setwise.tuning.study import Claim, Study
@@ -49,6 +52,7 @@ class Job:
         parts: Sequence[tuple[Choices, Choices]],
         seeds: Sequence[int],
         tuning: Tuning,
+        checkpoint: Path | None = None,
     ):
         check(tuning.ranges, model)
         self.model, self.seeds, self.tuning = model, list(seeds), tuning
@@ -66,8 +70,11 @@ class Job:
             Study(self.storage, self._name(task, seed), tuning.ranges, maximise)
             for task, seed in zip(self._tasks, self.seeds, strict=True)
         ]
-        # By task, the best trial of this process: its claim, value and fit.
-        self._kept: dict[int, tuple[Claim, float, Fit]] = {}
+        # By task, the best trial of this process, or of those before it that kept it in a file.
+        self._kept: dict[int, Kept] = {}
+        self._checkpoint = checkpoint
+        if checkpoint is not None:
+            self._kept = rounds.resume(checkpoint, self.studies, self._skeleton)
 
     def claim(self) -> list[Claimed]:
         """The next batch of every study."""
@@ -90,6 +97,8 @@ class Job:
         finally:
             for one in open_claims.values():
                 self.studies[one.task].give_back(one.claim)
+        if self._checkpoint is not None:
+            rounds.write(self._checkpoint, self.studies, self._kept)
 
     def finished(self) -> bool:
         """Whether every study has its trials, wherever they ran; some may have more."""
@@ -98,7 +107,7 @@ class Job:
     def estimators(self) -> list[TrainedEstimator]:
         """For every task, the estimator of its best trial, trained.
 
-        Fits of this process are at hand; those of others, and of runs before, are repeated.
+        Fits of this process, and those in a checkpoint, are at hand; others are repeated.
         """
         found: dict[int, TrainedEstimator] = {}
         missing: list[Learner] = []
@@ -106,8 +115,8 @@ class Job:
             best = study.best()
             estimator = with_arguments(self.model, best.params).set_params(seed=self.seeds[task])
             kept = self._kept.get(task)
-            if kept is not None and study.is_best(kept[0]) and estimator.ensemble == 1:
-                found[task] = estimator.learned(self._schemas[task], [kept[2]])
+            if kept is not None and kept.trial == best.number and estimator.ensemble == 1:
+                found[task] = estimator.learned(self._schemas[task], [kept.fit])
             else:
                 missing.append(Learner(task, estimator))
         for group in _alike(missing):
@@ -157,8 +166,9 @@ class Job:
         self.studies[one.task].finish(one.claim, value, result, pruned)
         kept = self._kept.get(one.task)
         sign = -1 if self._measure == "accuracy" else 1
-        if not pruned and (kept is None or sign * value < sign * kept[1]):
-            self._kept[one.task] = (one.claim, value, fit)
+        if not pruned and (kept is None or sign * value < sign * kept.value):
+            number = self.studies[one.task].number(one.claim)
+            self._kept[one.task] = Kept(number, value, fit)
 
     def _value(self, fit: Fit) -> float:
         """The best validation measure; the worst there is for a fit that diverged."""
@@ -175,6 +185,12 @@ class Job:
         ]
         fits = iter(self._fit(group[0].estimator, members))
         return [list(islice(fits, one.estimator.ensemble)) for one in group]
+
+    def _skeleton(self, task: int, trial: int) -> Model:
+        """The model of a trial, without its weights."""
+        values = self.studies[task].finished()[trial].params
+        estimator = with_arguments(self.model, values)
+        return estimator.blueprint.skeleton(self._schemas[task].width, estimator.sizes())
 
     def _ended(self) -> int:
         return sum(len(study.finished()) for study in self.studies)

@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -98,14 +99,16 @@ def tune_tasks(
     seeds: Sequence[int],
     tuning: Tuning,
     on_trials: OnTrials | None = None,
+    checkpoint: Path | None = None,
 ) -> list[Tuned]:
     """:func:`tune` on several pairs of training and validation sets at once, each with a seed.
 
-    Each pair has a study of its own; their trials train as one population.
+    Each pair has a study of its own; their trials train as one population. A file ``checkpoint``,
+    in place of a storage, keeps whole rounds: a killed search goes on to the identical end.
     """
     from setwise.tuning.job import Job  # with Optuna, which only those who tune should wait for
 
-    job = Job(model, parts, seeds, tuning)
+    job = Job(model, parts, seeds, tuning, checkpoint)
     with closing(job.storage):
         while not job.finished():
             claims = job.claim()

@@ -104,9 +104,31 @@ class Study:
         sign = -1 if self._direction == StudyDirection.MAXIMIZE else 1
         return min(complete, key=lambda trial: (sign * trial.values[0], trial.number))
 
-    def is_best(self, claim: Claim) -> bool:
-        """Whether this claim became the best trial."""
-        return self._base.get_trial_number_from_id(claim.trial) == self.best().number
+    def number(self, claim: Claim) -> int:
+        """The number of a claim's trial."""
+        return self._base.get_trial_number_from_id(claim.trial)
+
+    def told(self) -> list[dict[str, Any]]:
+        """The finished trials as plain values, which :meth:`tell` takes."""
+        return [
+            {
+                "params": trial.params, "value": trial.values[0],
+                "pruned": trial.state == TrialState.PRUNED, "result": trial.user_attrs["result"],
+            }
+            for trial in self.finished()
+        ]  # fmt: skip
+
+    def tell(self, trials: Sequence[Mapping[str, Any]]) -> None:
+        """Take over finished trials of an earlier process."""
+        for one in trials:
+            finished = create_trial(
+                state=TrialState.PRUNED if one["pruned"] else TrialState.COMPLETE,
+                params=dict(one["params"]),
+                distributions=self._space,
+                value=one["value"],
+                user_attrs={"result": one["result"]},
+            )
+            self._base.create_new_trial(self._id, finished)
 
     def finish(self, claim: Claim, value: float, result: Mapping[str, Any], pruned: bool) -> None:
         """Write what became of a claim; whoever lost it to another worker comes too late."""

@@ -1,0 +1,212 @@
+"""The command ``setwise reproduce``."""
+
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from setwise.cli import show
+from setwise.cli.source import Json, Source
+from setwise.cli.values import Outcome, PaperPart, RawName, ReproducePreset
+
+if TYPE_CHECKING:
+    from setwise.choices import Choices
+    from setwise.experiments import reproduction as room
+
+PART_HELP = (
+    "table1: the 11 methods at the least size of sets; full: at every size; ablation: the eight "
+    "rows of Table 4; figures: the three panels; all: everything."
+)
+PRESET_HELP = "quick shows the whole in minutes and proves nothing; paper is the real protocol."
+SIZES_HELP = (
+    "Greatest sizes of sets, by commas; the least is Table 1's. Default: the paper's for its data "
+    "sets, all sets of other tables."
+)
+OUT_HELP = "Folder of the report and of every finished cell; the same command goes on from there."
+RAW_HELP = "Raw files of {}, or a data file built of them."
+GENERATED_SETS = 5000
+
+
+def reproduce(
+    source: Source,
+    part: Annotated[PaperPart, typer.Argument(help=PART_HELP)] = PaperPart.all,
+    expedia: Annotated[Path | None, typer.Option(help=RAW_HELP.format("Expedia"))] = None,
+    outbrain: Annotated[Path | None, typer.Option(help=RAW_HELP.format("Outbrain"))] = None,
+    amadeus: Annotated[Path | None, typer.Option(help=RAW_HELP.format("Amadeus"))] = None,
+    outcome: Annotated[
+        Outcome, typer.Option(help="Expedia's raw files: what counts as the choice.")
+    ] = Outcome.click,
+    preset: Annotated[ReproducePreset, typer.Option(help=PRESET_HELP)] = ReproducePreset.quick,
+    sizes: Annotated[str | None, typer.Option(help=SIZES_HELP)] = None,
+    splits: Annotated[int | None, typer.Option(help="Random splits 50:25:25.")] = None,
+    trials: Annotated[int | None, typer.Option(help="Of tuning, a method and split.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Most passes over the data.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes; default: one a core, on a GPU four.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help=OUT_HELP)] = Path("reproduction"),
+    seed: Annotated[int, typer.Option(help="Of samples, splits, models and trials.")] = 0,
+    json: Json = False,
+) -> None:
+    """Run the paper's evaluation and write a report with our numbers beside the paper's.
+
+    On the paper's data (--expedia, --outbrain, --amadeus), on any table, or, with neither, on
+    shipped and generated data. --max-sets is the most sets a split samples. Kill it when you like:
+    the same command goes on, and ends with the same tables.
+
+    Example: setwise reproduce table1 --expedia train.csv --preset paper --out expedia
+    """
+    from setwise.experiments import reproduction as room
+
+    given = {"splits": splits, "trials": trials, "sets": source.max_sets, "seed": seed}
+    changed: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
+    protocol = replace(room.PRESETS[preset.value], **changed)
+    if epochs is not None:
+        protocol = replace(protocol, training=replace(protocol.training, epochs=epochs))
+    raw = {RawName.expedia: expedia, RawName.outbrain: outbrain, RawName.amadeus: amadeus}
+    sources = _sources(source, raw, outcome, sizes, seed)
+    command = shlex.join(["setwise", *sys.argv[1:]])
+    with _progress(out) as (on_plan, on_unit):
+        results = room.reproduce(
+            sources, out, part.value, protocol, workers=workers, command=command, on_plan=on_plan,
+            on_unit=on_unit,
+        )  # fmt: skip
+    written = room.write_report(results, out)
+    if json:
+        show.as_json(asdict(results))
+    else:
+        print(room.headline(results))
+    show.note(f"wrote {', '.join(str(path) for path in written if path.parent == out)}")
+
+
+def _sources(
+    source: Source,
+    raw: dict[RawName, Path | None],
+    outcome: Outcome,
+    sizes: str | None,
+    seed: int,
+) -> "dict[str, room.Source]":
+    """The data to reproduce on, by the names to show."""
+    from setwise.experiments.paper import MAX_ITEMS
+
+    found: dict[str, Choices] = {}
+    for name, path in raw.items():
+        if path is not None:
+            found |= _named(name, _raw(name, path, outcome))
+    if source.table:
+        choices = replace(source, max_sets=None).read(seed)
+        show.dropped(choices)
+        found |= _named(source.like, choices) if source.like else {_stem(source.table): choices}
+    if not found:
+        found = _default(seed)
+    wanted = None if sizes is None else _numbers(sizes)
+    return {
+        name: _limited(choices, wanted or MAX_ITEMS.get(name.split(" ")[0]))
+        for name, choices in found.items()
+    }
+
+
+def _limited(choices: "Choices", sizes: tuple[int, ...] | None) -> "room.Source":
+    from setwise.experiments import reproduction as room
+
+    return room.Source(choices, sizes or (int(choices.sizes.max()),))
+
+
+def _named(name: RawName, choices: "Choices") -> "dict[str, Choices]":
+    """By the paper's name; bookings, which the paper does not have, say so."""
+    booked = choices.roles.chosen == "booking_bool"
+    return {f"{name.value.capitalize()}{' bookings' if booked else ''}": choices}
+
+
+def _raw(name: RawName, path: Path, outcome: Outcome) -> "Choices":
+    from setwise import datasets
+    from setwise.choices import open_choices
+    from setwise.cli.tables import is_data_file
+
+    if is_data_file(path):
+        return open_choices(path)
+    options: dict[str, Any] = {"chosen": outcome.value} if name is RawName.expedia else {}
+    choices = datasets.load_raw(name.value, path, "paper", **options)
+    show.dropped(choices)
+    return choices
+
+
+def _default(seed: int) -> "dict[str, Choices]":
+    """A shipped table, and generated files in the format of the paper's Expedia."""
+    from setwise import datasets
+
+    with tempfile.TemporaryDirectory() as folder:
+        datasets.imitate("expedia", folder, GENERATED_SETS, seed)
+        expedia = datasets.load_raw("expedia", folder, "paper").limit(10)
+    show.note("no data are named: using swissmetro, and generated data in Expedia's format")
+    return {"Swissmetro": datasets.load("swissmetro"), "generated hotels": expedia}
+
+
+def _stem(table: str) -> str:
+    from setwise.cli.tables import is_dataset
+
+    return table.capitalize() if is_dataset(table) else Path(table).stem
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    from setwise._errors import InputError
+
+    try:
+        return tuple(int(one) for one in text.split(","))
+    except ValueError:
+        raise InputError(f"--sizes {text} are not whole numbers separated by commas") from None
+
+
+@contextmanager
+def _progress(out: Path) -> "Iterator[tuple[room.OnPlan, room.OnUnit]]":
+    """Show the plan, then a bar over all its work and a line for every unit that ends."""
+    seconds: dict[Any, float] = {}
+    done: dict[Any, float] = {}
+    ended: list[Any] = []
+    with show.share_bar("reproducing") as (say, advance):
+
+        def on_plan(plan: "room.Plan", left: "Sequence[room.Unit]", workers: int) -> None:
+            _show_plan(plan, left, workers, out)
+            seconds.update({unit: plan.seconds[unit] for unit in left})
+
+        def on_unit(unit: "room.Unit", share: float, notes: Sequence[str] | None) -> None:
+            done[unit] = share
+            advance(sum(seconds[one] * done[one] for one in done) / sum(seconds.values()))
+            if notes is not None:
+                ended.append(unit)
+                say(f"[{len(ended)}/{len(seconds)}] {unit}")
+            for text in notes or ():
+                say(f"warning: {unit}: {text}")
+
+        yield on_plan, on_unit
+
+
+def _show_plan(plan: "room.Plan", left: "Sequence[room.Unit]", workers: int, out: Path) -> None:
+    rows = []
+    for setting in plan.settings:
+        units = plan.of(setting)
+        todo = [unit for unit in units if unit in left]
+        rows.append((
+            f"{setting.data}, up to {setting.max_items} items",
+            f"{setting.sets:,} of {setting.available:,}", str(setting.features),
+            str(len(units)), str(len(todo)),
+            _duration(sum(plan.seconds[unit] for unit in todo) / workers),
+        ))  # fmt: skip
+    heads = ("data", "sets", "features", "methods", "to do", "about")
+    show.table(heads, rows, title="The plan", beside=True)
+    total = _duration(sum(plan.seconds[unit] for unit in left) / workers)
+    show.note(f"{len(left)} methods to do with {workers} workers: about {total}; kept in {out}")
+
+
+def _duration(seconds: float) -> str:
+    """In the unit that suits: an estimate is not exact."""
+    for unit, name in ((3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds:.0f} s"

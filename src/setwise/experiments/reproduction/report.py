@@ -1,0 +1,236 @@
+"""The report of a reproduction: one page, the same as Markdown, all numbers, all figures.
+
+It is a function of the results and of the paper's values alone, so that the same results give the
+same bytes.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from setwise._errors import InputError
+from setwise._files import check_writable, whole_file
+from setwise._page import write_page
+from setwise.experiments.reproduction.beside import tables_beside_paper
+from setwise.experiments.reproduction.cells import slug
+from setwise.experiments.reproduction.panels import Picture, panels, pictures
+from setwise.experiments.reproduction.protocol import ABLATION, CLASSICAL, SIZES, TABLE
+from setwise.experiments.reproduction.rendering import (
+    STYLE,
+    Block,
+    Code,
+    Heading,
+    as_csv,
+    as_html,
+    as_markdown,
+)
+from setwise.experiments.reproduction.results import Method, Results, Setting
+from setwise.experiments.reproduction.significance import significance
+from setwise.experiments.reproduction.tables import (
+    TOP1,
+    Measured,
+    Row,
+    Table,
+    Value,
+    ablation_tables,
+    display_name,
+    full_tables,
+    main_tables,
+    setting_name,
+)
+
+TITLE = "Predicting choice with set-dependent aggregation: a reproduction"
+
+# What a part of the paper's evaluation is about; its methods may have outcomes in other parts too.
+TABLE_PARTS = ("table1", "full", "all")
+ABLATION_PARTS = ("ablation", "all")
+FIGURE_PARTS = ("figures", "all")
+
+
+def write_report(results: Results, folder: Path) -> list[Path]:
+    """Write ``report.html``, ``report.md``, ``tables.csv`` and ``figures/`` into a folder.
+
+    Each file appears whole or not at all, and none before all of them are made.
+
+    Returns:
+        The files, in the order in which they were written.
+    """
+    page, figures = folder / "report.html", folder / "figures"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"cannot write the report to {folder}: {error.strerror}; choose another folder"
+        ) from None
+    check_writable(page)
+    blocks, drawn = _contents(results)
+    if drawn:
+        figures.mkdir(exist_ok=True)
+    files = {
+        folder / "report.md": as_markdown(TITLE, blocks).encode(errors="replace"),
+        folder / "tables.csv": as_csv(blocks).encode(errors="replace"),
+    }
+    for one in drawn:
+        files[figures / f"{one.name}.svg"] = one.svg.encode()
+        files[figures / f"{one.name}.png"] = one.png
+    for path, content in files.items():
+        with whole_file(path) as beside:
+            beside.write_bytes(content)
+    write_page(page, TITLE, as_html(blocks), STYLE)
+    return [*files, page]
+
+
+def headline(results: Results) -> str:
+    """Which method is first on each setting by top-1, and by how much over MNL.
+
+    >>> from setwise.experiments.reproduction.results import Method, Outcome, Setting
+    >>> settings = (Setting("Expedia", 10, 900, 600, 7.5, 8),)
+    >>> outcomes = tuple(
+    ...     Outcome("Expedia", 10, Method(model), 0, {"top1": top1})
+    ...     for model, top1 in (("sda", 0.315), ("mnl", 0.301))
+    ... )
+    >>> headline(Results({"part": "table1"}, {}, settings, outcomes))
+    'Expedia (n ≤ 10): SDA is first by top-1 with 31.50 %, 1.40 points over MNL.'
+    """
+    measured = Measured(results)
+    families = _families(results) or [("figures", {"": ("sda", *CLASSICAL)})]
+    models = dict.fromkeys(m for _, groups in families for some in groups.values() for m in some)
+    said = []
+    for setting in measured.settings:
+        found = {m: measured.value(setting, Method(m), TOP1) for m in models}
+        means = {model: value.mean for model, value in found.items() if value is not None}
+        if not means:
+            continue
+        ranked = sorted(means, key=lambda model: -means[model])
+        first = ranked[0]
+        text = f"{setting_name(setting)}: {display_name(first)} is first by top-1 with "
+        text += f"{means[first]:.2f} %"
+        rival = next(iter(ranked[1:2]), None) if first == "mnl" else "mnl"
+        if rival in means:
+            text += f", {means[first] - means[rival]:.2f} points over {display_name(rival)}"
+        said.append(f"{text}.")
+    return " ".join(said)
+
+
+def _families(results: Results) -> list[tuple[str, Mapping[str, Sequence[str]]]]:
+    """The methods that a part compares with one another, by the key of their tests."""
+    part = results.protocol.get("part", "all")
+    tables: list[tuple[str, Mapping[str, Sequence[str]]]] = []
+    if part in TABLE_PARTS:
+        tables.append(("methods", TABLE))
+    if part in ABLATION_PARTS:
+        tables.append(("ablation", {"": ABLATION}))
+    return tables
+
+
+def _contents(results: Results) -> tuple[list[Block], list[Picture]]:
+    """The report in its order, and every picture of it; only the joint ones stand in the text."""
+    measured = Measured(results)
+    part = results.protocol.get("part", "all")
+    families = _families(results)
+    blocks: list[Block] = _run_blocks(results, measured)
+    if part in TABLE_PARTS:
+        blocks += _section("Main results", main_tables(measured, TABLE))
+        blocks += _section("All sizes of sets", full_tables(measured, TABLE))
+    if part in ABLATION_PARTS:
+        blocks += _section("Ablation", ablation_tables(measured))
+    seen: set[str] = set()
+    groups: dict[str, list[str]] = {}
+    for key, family in families:
+        for group, models in family.items():
+            fresh = [model for model in models if model not in seen]
+            groups[group or key] = fresh
+            seen |= set(fresh)
+    blocks += _section("Beside the paper's values", tables_beside_paper(measured, groups))
+    for key, family in families:
+        found, untested = significance(measured, key, [m for some in family.values() for m in some])
+        title = "Are the differences more than chance?"
+        blocks += _section(
+            f"{title} The ablation" if key == "ablation" else title, [*found, *untested]
+        )
+    drawn: list[Picture] = []
+    if part in FIGURE_PARTS:
+        for setting in measured.least():
+            shown = panels(results, measured, setting)
+            made = pictures(slug(setting.data), setting_name(setting), shown)
+            blocks += _section(f"Figure: {setting_name(setting)}", made[:1])
+            blocks += [panel.table for panel in shown]
+            drawn += made
+    return blocks, drawn
+
+
+def _section(title: str, blocks: Sequence[Block]) -> list[Block]:
+    """Nothing at all where there is nothing under the title."""
+    return [Heading(title), *blocks] if blocks else []
+
+
+def _run_blocks(results: Results, measured: Measured) -> list[Block]:
+    """What was found in a sentence, what was run on what, and by which command."""
+    run = results.run
+    found = headline(results)
+    blocks: list[Block] = [Heading("What was run"), *([found] if found else [])]
+    blocks += [_protocol_sentence(results.protocol), _settings_table(measured.settings)]
+    if run.get("command"):
+        blocks.append(Code(str(run["command"])))
+    where = [
+        ("time", _duration(run["seconds"]) if run.get("seconds") is not None else ""),
+        ("machine", run.get("machine", "")),
+        ("versions", run.get("versions", "")),
+        ("finished", run.get("finished", "")),
+    ]
+    said = "; ".join(f"{name}: {_plain(value)}" for name, value in where if value)
+    return [*blocks, f"{said[:1].upper()}{said[1:]}."] if said else blocks
+
+
+def _protocol_sentence(protocol: Mapping[str, Any]) -> str:
+    """How it was done, of what the results say of it."""
+    training = protocol.get("training", {})
+    shares = ":".join(f"{100 * share:g}" for share in SIZES)
+    words = [
+        ("part", "part “{}” of the paper's evaluation"),
+        ("preset", "preset “{}”"),
+        ("splits", f"{{}} random splits ({shares} of whole sets)"),
+        ("sets", "each of at most {:,} sampled sets"),
+        ("trials", "{} trials of tuning for each method and split, judged on its validation part"),
+        ("epochs", "at most {} epochs"),
+        ("stop_on", "stopped early by validation {}"),
+        ("patience", "after {} epochs without a better one"),
+        ("seed", "seed {}"),
+    ]
+    known = {**training, **protocol}
+    return "Protocol: " + ", ".join(
+        text.format(known[name]) for name, text in words if known.get(name) is not None
+    ) + "."  # fmt: skip
+
+
+def _settings_table(settings: Sequence[Setting]) -> Table:
+    columns = ("available sets", "sampled sets", "mean items", "features")
+    rows = [
+        Row(
+            "",
+            setting_name(one),
+            (
+                Value(float(one.available), form=",.0f"),
+                Value(float(one.sets), form=",.0f"),
+                Value(one.mean_items),
+                Value(float(one.features), form=".0f"),
+            ),
+        )
+        for one in settings
+    ]
+    return Table("settings", "Data", "data", tuple(("", name) for name in columns), tuple(rows))
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {one}" for name, one in value.items())
+    return str(value)
+
+
+def _duration(seconds: float | int) -> str:
+    """Hours and minutes of a long time, minutes and seconds of a short one."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

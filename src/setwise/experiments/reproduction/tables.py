@@ -1,0 +1,293 @@
+"""Tables of a reproduction: means over splits in rows and columns, before they are text."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from setwise.experiments import paper
+from setwise.experiments.reproduction.protocol import ABLATION, CLASSICAL
+from setwise.experiments.reproduction.results import Method, Outcome, Results, Setting
+from setwise.experiments.statistics import standard_error
+from setwise.metrics import HIGHER_IS_BETTER
+from setwise.models import ZOO
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number of a table, with its standard error where it has one.
+
+    ``form`` is how to write it; ``best`` says that nothing in its column is better; ``mark`` is
+    the sign of a footnote.
+
+    >>> str(Value(31.489, 0.21)), str(Value(-1.5, 0.3, form="+.1f", mark="*"))
+    ('31.49 ± 0.21', '-1.5 ± 0.3*')
+    """
+
+    mean: float
+    error: float | None = None
+    form: str = ".2f"
+    best: bool = False
+    mark: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The mean as it is written."""
+        return f"{self.mean:{self.form}}"
+
+    def __str__(self) -> str:
+        error = "" if self.error is None else f" ± {self.error:{self.form.lstrip('+')}}"
+        return f"{self.shown}{error}{self.mark}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table; its cells are as many as the table's columns, None where empty."""
+
+    group: str
+    name: str
+    cells: tuple[Value | None, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table to be read by people and programs.
+
+    Args:
+        key: its name in the file of all numbers.
+        title: what stands over it.
+        stub: what its rows are, such as "method".
+        columns: group and name of each.
+        rows: in groups that follow one another.
+        notes: what a reader must know, below it.
+    """
+
+    key: str
+    title: str
+    stub: str
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...] = ()
+
+    def numbers(self) -> Iterator[tuple[tuple[str, ...], Value]]:
+        """Every number, after its place: key, title, row group, row, column group, column."""
+        for row in self.rows:
+            for (group, name), cell in zip(self.columns, row.cells, strict=True):
+                if cell is not None:
+                    yield (self.key, self.title, row.group, row.name, group, name), cell
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure as tables show it: in units of ``1 / unit``, so 100 for per cent."""
+
+    name: str
+    heading: str
+    unit: int
+    digits: int
+
+    def value(self, values: Sequence[float]) -> Value:
+        """The mean over splits and its standard error; no error for a single one."""
+        array = self.unit * np.array(values)
+        error = None if len(array) < 2 else standard_error(array)
+        return Value(float(array.mean()), error, f".{self.digits}f")
+
+
+TOP1 = Measure("top1", "top-1 %", 100, 2)
+RANK = Measure("mean_rank", "mean rank", 1, 2)
+KAPPA = Measure("kappa", "κ", 1, 4)
+PAPER_MEASURES = (TOP1, Measure("top5", "top-5 %", 100, 2), RANK)
+OWN_MEASURES = (Measure("mrr", "MRR", 1, 4), Measure("nll", "NLL", 1, 4), KAPPA)
+
+
+class Measured:
+    """The outcomes of a reproduction, by setting, method and measure."""
+
+    def __init__(self, results: Results) -> None:
+        self.settings = sorted(
+            results.settings,
+            key=lambda one: ([s.data for s in results.settings].index(one.data), one.max_items),
+        )
+        self._outcomes: dict[tuple[str, int, Method], list[Outcome]] = {}
+        for one in results.outcomes:
+            self._outcomes.setdefault((one.data, one.max_items, one.method), []).append(one)
+
+    def least(self) -> list[Setting]:
+        """Of each data set the setting with the smallest sets, as in the paper's Table 1."""
+        first: dict[str, Setting] = {}
+        for one in self.settings:
+            first.setdefault(one.data, one)
+        return list(first.values())
+
+    def of_data(self) -> list[list[Setting]]:
+        """The settings of each data set, from small to large sets."""
+        return [[one for one in self.settings if one.data == s.data] for s in self.least()]
+
+    def splits(self, setting: Setting, method: Method, measure: str) -> dict[int, float]:
+        """One measure of a method on every split of a setting that has it."""
+        found = self._outcomes.get((setting.data, setting.max_items, method), [])
+        values = {
+            one.split: one.kappa if measure == "kappa" else one.metrics.get(measure)
+            for one in sorted(found, key=lambda one: one.split)
+        }
+        return {split: value for split, value in values.items() if value is not None}
+
+    def value(self, setting: Setting, method: Method, measure: Measure) -> Value | None:
+        """The mean over splits with its error; None where nothing was measured."""
+        found = self.splits(setting, method, measure.name)
+        return measure.value(list(found.values())) if found else None
+
+
+def setting_name(setting: Setting) -> str:
+    """The data set and its greatest size.
+
+    >>> setting_name(Setting("Expedia", 10, 50_000, 10_000, 7.5, 8))
+    'Expedia (n ≤ 10)'
+    """
+    return f"{setting.data} (n ≤ {setting.max_items})"
+
+
+def display_name(model: str) -> str:
+    """The paper's name of a model; for the classical ones, that of the article they come from.
+
+    >>> [display_name(model) for model in ("deep_sets", "tversky", "orhun", "krs", "lam")]
+    ['Deep Sets', 'Tversky 1969', 'Orhun 2009', 'Kalai et al. 2002', 'Kivetz et al. 2004 (LAM)']
+    """
+    for theirs, ours in paper.METHODS.items():
+        if ours == model:
+            return theirs
+    if model not in CLASSICAL:
+        return model
+    shared = Counter(ZOO[one].about.reference for one in CLASSICAL)
+    reference = ZOO[model].about.reference
+    authors, year = reference.rsplit(" ", 1)
+    name = f"{authors.partition(',')[0]} et al. {year}" if "," in authors else reference
+    return f"{name} ({model.upper()})" if shared[reference] > 1 else name
+
+
+def grid(
+    measured: Measured,
+    key: str,
+    title: str,
+    settings: Sequence[Setting],
+    groups: Mapping[str, Sequence[str]],
+    measures: Sequence[Measure],
+    notes: Sequence[str] = (),
+) -> Table | None:
+    """Methods in rows, settings and measures in columns; None where nothing was measured.
+
+    Rows and columns without any value are left out.
+    """
+    columns = [(setting, measure) for setting in settings for measure in measures]
+    found = {
+        (group, model): [measured.value(s, Method(model), measure) for s, measure in columns]
+        for group, models in groups.items()
+        for model in models
+    }
+    rows = {place: cells for place, cells in found.items() if any(cells)}
+    kept = [i for i in range(len(columns)) if any(cells[i] for cells in rows.values())]
+    if not rows:
+        return None
+    columns = [columns[i] for i in kept]
+    table = [
+        Row(group, display_name(model), tuple(cells[i] for i in kept))
+        for (group, model), cells in rows.items()
+    ]
+    splits = [
+        len(measured.splits(s, Method(model), measure.name))
+        for _, model in rows
+        for s, measure in columns
+    ]
+    return Table(
+        key,
+        title,
+        "method",
+        tuple((setting_name(s), measure.heading) for s, measure in columns),
+        _with_best(table, [HIGHER_IS_BETTER.get(measure.name) for _, measure in columns]),
+        (f"{spread_note(splits)} Best of its column: bold.", *notes),
+    )
+
+
+def _with_best(rows: Sequence[Row], higher: Sequence[bool | None]) -> tuple[Row, ...]:
+    """Mark the best of each column and what reads the same, where a measure has a better end."""
+    best: list[str | None] = []
+    for i, up in enumerate(higher):
+        found = [cell for row in rows if (cell := row.cells[i]) is not None]
+        if up is None or len(found) < 2:
+            best.append(None)
+        else:
+            best.append((max if up else min)(found, key=lambda cell: cell.mean).shown)
+    return tuple(
+        replace(
+            row,
+            cells=tuple(
+                cell and replace(cell, best=cell.shown == top)
+                for cell, top in zip(row.cells, best, strict=True)
+            ),
+        )
+        for row in rows
+    )
+
+
+def spread_note(splits: Iterable[int]) -> str:
+    """Over how many splits the means of a table are.
+
+    >>> spread_note([10, 10]), spread_note([9, 10])[-27:]
+    ('Means ± standard errors over 10 random splits.', 'over 9 to 10 random splits.')
+    """
+    counts = sorted({count for count in splits if count})
+    if counts == [1]:
+        return "Of a single split: there are no standard errors."
+    many = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
+    return f"Means ± standard errors over {many} random splits."
+
+
+MEAN_RANK_NOTE = (
+    "Mean rank is the column that the paper calls MRR; why is said in the documentation, "
+    "“What differs from the paper, and why”."
+)
+
+
+def main_tables(measured: Measured, groups: Mapping[str, Sequence[str]]) -> list[Table]:
+    """The paper's Table 1, and our own measures of the same methods."""
+    least = measured.least()
+    found = [
+        grid(
+            measured, "table1", "Table 1, as in the paper", least, groups, PAPER_MEASURES,
+            [MEAN_RANK_NOTE],
+        ),
+        grid(
+            measured, "table1_own", "Measures that the paper does not have", least, groups,
+            OWN_MEASURES,
+            ["MRR is the true mean reciprocal rank, NLL the negative log-likelihood a choice, "
+             "κ the violation capacity, where it was measured: the share of removals of an item "
+             "not predicted that change the prediction."],
+        ),
+    ]  # fmt: skip
+    return [table for table in found if table is not None]
+
+
+def full_tables(measured: Measured, groups: Mapping[str, Sequence[str]]) -> list[Table]:
+    """Every size of sets, for each data set that has several."""
+    found = [
+        grid(
+            measured, "full", f"All sizes of sets: {settings[0].data}", settings, groups,
+            PAPER_MEASURES, [MEAN_RANK_NOTE],
+        )
+        for settings in measured.of_data()
+        if len(settings) > 1
+    ]  # fmt: skip
+    return [table for table in found if table is not None]
+
+
+def ablation_tables(measured: Measured) -> list[Table]:
+    """The rows of the paper's Table 4, for each data set."""
+    found = [
+        grid(
+            measured, "ablation", f"Ablation: {settings[0].data}", settings, {"": ABLATION},
+            PAPER_MEASURES, [MEAN_RANK_NOTE],
+        )
+        for settings in measured.of_data()
+    ]  # fmt: skip
+    return [table for table in found if table is not None]

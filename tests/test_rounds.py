@@ -1,0 +1,92 @@
+"""A search that is kept round by round ends as if it had never been killed."""
+
+import jax
+import numpy as np
+import pytest
+
+import setwise as sw
+from setwise._errors import InputError
+from setwise.tuning.job import Job
+from setwise.tuning.search import tune_tasks
+
+pytestmark = pytest.mark.usefixtures("quick_to_compile")
+
+TRAINING = sw.Training(epochs=3, stop_on="accuracy", batch_size=16)
+TUNING = sw.Tuning(trials=5, space="paper", batch=2, storage=None)  # rounds of 2, 2 and 1
+
+
+@pytest.fixture(scope="module")
+def parts():
+    choices = sw.datasets.generate("mnl", sets=60, items=4, features=3).choices
+    return [sw.split(choices, seed=seed)[:2] for seed in (0, 1)]
+
+
+def searched(parts, checkpoint=None, tuning=TUNING):
+    model = sw.SDW(dimension=2, hidden=3, training=TRAINING)
+    return tune_tasks(model, parts, [0, 1], tuning, checkpoint=checkpoint)
+
+
+def same(one, other):
+    """Whether two searches ended alike, to the bit."""
+    for a, b in zip(one, other, strict=True):
+        assert a.trials == b.trials
+        assert (a.values, a.value, a.study) == (b.values, b.value, b.study)
+        assert a.estimator.history_ == b.estimator.history_
+        for x, y in zip(
+            jax.tree.leaves(a.estimator.model_), jax.tree.leaves(b.estimator.model_), strict=True
+        ):
+            np.testing.assert_array_equal(x, y)
+    return True
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_a_search_killed_after_any_round_ends_alike(parts, tmp_path, monkeypatch, rounds):
+    whole = searched(parts, tmp_path / "whole.search")
+    path, run, count = tmp_path / "killed.search", Job.run, 0
+
+    def killed(self, claimed, on_trials):
+        nonlocal count
+        run(self, claimed, on_trials)
+        count += 1
+        if count == rounds:
+            raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Job, "run", killed)
+        with pytest.raises(SystemExit):
+            searched(parts, path)
+    assert path.exists()
+    assert same(searched(parts, path), whole)
+
+
+def test_a_search_killed_within_a_round_does_that_round_again(parts, tmp_path, monkeypatch):
+    whole = searched(parts)
+    path, finish, count = tmp_path / "killed.search", Job._finish, 0
+
+    def killed(self, *arguments):
+        nonlocal count
+        finish(self, *arguments)
+        count += 1
+        if count == 6:  # of the second round two trials, of four, have been told
+            raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Job, "_finish", killed)
+        with pytest.raises(SystemExit):
+            searched(parts, path)
+    assert same(searched(parts, path), whole)
+
+
+def test_a_finished_search_is_not_run_again(parts, tmp_path, monkeypatch):
+    path = tmp_path / "done.search"
+    whole = searched(parts, path)
+    monkeypatch.setattr(Job, "_fit", None)
+    assert same(searched(parts, path), whole)
+
+
+def test_the_file_of_another_search_is_refused(parts, tmp_path):
+    path = tmp_path / "other.search"
+    searched(parts, path)
+    other = sw.Tuning(trials=5, space="paper", batch=2, storage=None, seed=1)
+    with pytest.raises(InputError, match=r"other.search belongs to another search"):
+        searched(parts, path, other)
