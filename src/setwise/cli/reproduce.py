@@ -196,11 +196,11 @@ def _show_plan(plan: "room.Plan", left: "Sequence[room.Unit]", workers: int, out
             f"{setting.data}, up to {setting.max_items} items",
             f"{setting.sets:,} of {setting.available:,}", str(setting.features),
             str(len(units)), str(len(todo)),
-            _duration(sum(plan.seconds[unit] for unit in todo) / workers),
+            _duration(sum(plan.seconds[unit] for unit in todo)),
         ))  # fmt: skip
     heads = ("data", "sets", "features", "methods", "to do", "about")
     show.table(heads, rows, title="The plan", beside=True)
-    total = _duration(sum(plan.seconds[unit] for unit in left) / workers)
+    total = _duration(sum(plan.seconds[unit] for unit in left))
     show.note(f"{len(left)} methods to do with {workers} workers: about {total}; kept in {out}")
 
 

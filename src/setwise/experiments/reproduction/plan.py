@@ -16,17 +16,22 @@ from setwise.experiments.reproduction.cells import slug
 from setwise.experiments.reproduction.protocol import SIZES, Part, Protocol
 from setwise.experiments.reproduction.results import Method, Setting
 from setwise.experiments.reproduction.work import Unit
+from setwise.experiments.reproduction.workers import workers_here
+from setwise.training import trials_together
 
 LEAST_SETS = 20
 
-# Rows that a population trains on in a second (forth and back), and the start of a unit with its
-# compiling; measured on Expedia with 2 cores and with one H200. An estimate needs no more.
+# What a unit takes, for an estimate: rows that a population trains on in a second, the seconds of a
+# step, and those of the start with its compiling. Measured on Expedia and Swissmetro with two cores
+# (of which a worker has one) and with one H200 (which all workers share).
 TRAINED_ROWS = {
-    "cpu": {"sda": 2.5e6, "ranknet": 3e4, "deep_sets": 9e4},
-    "accelerator": {"sda": 3e8, "ranknet": 3e7, "deep_sets": 5e7},
+    "cpu": {"sda": 6e5, "ranknet": 1.5e4, "deep_sets": 4.5e4},
+    "accelerator": {"sda": 3e8, "ranknet": 1.5e7, "deep_sets": 2.5e7},
 }
-SECONDS_TO_START = {"cpu": 6.0, "accelerator": 25.0}
-EPOCHS_TO_STOP = 60
+SECONDS_A_STEP = {"cpu": 0.0, "accelerator": 5e-4}
+SECONDS_TO_START = {"cpu": 8.0, "accelerator": 25.0}
+EPOCHS_TO_STOP = 60  # of a trial, on average
+EPOCHS_OF_THE_LAST = 4  # times as many
 # Rows that a method without gradients takes in, for one split.
 SOLVED_ROWS = {"svmrank": 1e5}
 OTHER_SOLVED_ROWS = 1e6
@@ -42,7 +47,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Plan:
-    """The settings, the units to do on them, and about how many seconds each takes."""
+    """The settings, the units to do on them, and about how many seconds each adds to the whole."""
 
     settings: tuple[Setting, ...]
     units: tuple[Unit, ...]
@@ -105,14 +110,21 @@ def _setting(
 
 
 def _seconds(method: Method, setting: Setting, protocol: Protocol) -> float:
-    rows = SIZES[0] * setting.sets * setting.mean_items
-    if isinstance(protocol.estimator(method), TrainedEstimator):
-        device = "cpu" if jax.default_backend() == "cpu" else "accelerator"
-        speeds = TRAINED_ROWS[device]
-        epochs = min(EPOCHS_TO_STOP, protocol.training.epochs)
-        trained = rows * epochs * protocol.trials * protocol.splits
-        return SECONDS_TO_START[device] + trained / speeds.get(method.model, speeds["sda"])
-    return protocol.splits * rows / SOLVED_ROWS.get(method.model, OTHER_SOLVED_ROWS)
+    """What a unit adds to the time of all, if workers are as many as by default."""
+    sets = SIZES[0] * setting.sets
+    if not isinstance(protocol.estimator(method), TrainedEstimator):
+        rows = protocol.splits * sets * setting.mean_items
+        return rows / SOLVED_ROWS.get(method.model, OTHER_SOLVED_ROWS) / workers_here()
+    device = "cpu" if jax.default_backend() == "cpu" else "accelerator"
+    training, speeds = protocol.training, TRAINED_ROWS[device]
+    epochs = min(EPOCHS_TO_STOP, training.epochs)
+    trained = sets * setting.mean_items * epochs * protocol.trials * protocol.splits
+    rounds = -(-protocol.trials // trials_together())
+    last = min(EPOCHS_OF_THE_LAST * epochs, training.epochs)
+    steps = rounds * last * sets / training.batch_size
+    computed = trained / speeds.get(method.model, speeds["sda"]) + steps * SECONDS_A_STEP[device]
+    together = workers_here() if device == "cpu" else 1  # an accelerator does one after another
+    return SECONDS_TO_START[device] / workers_here() + computed / together
 
 
 def longest_first(units: Sequence[Unit], seconds: Mapping[Unit, float]) -> list[Unit]:
