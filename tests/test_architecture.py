@@ -30,7 +30,7 @@ LAYERS = (
     {"choices", "models"},
     {"datasets", "metrics", "doctor"},
     {"training"},
-    {"estimators", "artifact", "progress", "tuning", "violations"},
+    {"estimators", "artifact", "progress", "tuning", "violations", "theory", "consequences"},
     {"experiments"},
     {"cli", "__main__"},
 )

@@ -60,7 +60,7 @@ def reproduce(
     shipped and generated data. --max-sets is the most sets a split samples. Kill it when you like:
     the same command goes on, and ends with the same tables.
 
-    Example: setwise reproduce table1 --expedia train.csv --preset paper --out expedia
+    Example: setwise reproduce table1 swissmetro --preset quick --out first-look
     """
     from setwise.experiments import reproduction as room
 

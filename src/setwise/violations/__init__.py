@@ -1,5 +1,38 @@
-"""Violations of IIA: how often the choice between some items depends on the others."""
+"""Violations of IIA: how often the choice between some items depends on the others.
 
+By fitted models: ``capacity`` (kappa), ``soft``, ``influences``; in data: ``iia_tests`` (with
+``likelihood_ratio``, ``fewer_items``, ``verdict``); the effects that break IIA: ``effects``.
+"""
+
+from setwise.violations.bootstrap import SetMean, bootstrap_interval
 from setwise.violations.capacity import Violations, violation_capacity
+from setwise.violations.effects import (
+    ContextEffect,
+    DecoyEffect,
+    context_effects,
+    decoy_effect,
+    decoy_grid,
+)
+from setwise.violations.iia_tests import METHODS, iia_test
+from setwise.violations.influences import Influence, influence
+from setwise.violations.soft import SoftViolations, soft_violations
+from setwise.violations.verdict import IIATest
 
-__all__ = ["Violations", "violation_capacity"]
+__all__ = [
+    "METHODS",
+    "ContextEffect",
+    "DecoyEffect",
+    "IIATest",
+    "Influence",
+    "SetMean",
+    "SoftViolations",
+    "Violations",
+    "bootstrap_interval",
+    "context_effects",
+    "decoy_effect",
+    "decoy_grid",
+    "iia_test",
+    "influence",
+    "soft_violations",
+    "violation_capacity",
+]

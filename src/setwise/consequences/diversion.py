@@ -1,0 +1,98 @@
+"""Diversion ratios: where those go who leave an item, when it worsens a little or is gone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from setwise.choices.pairs import Pairs
+from setwise.consequences.derivatives import sensitivity
+from setwise.estimators import Estimator
+from setwise.violations.bootstrap import LevelMatrix
+from setwise.violations.influences import alternatives, influence
+
+
+@dataclass(frozen=True, eq=False)
+class Diversions:
+    """Of every set a matrix, row a and column b: the share of those who leave b that goes to a.
+
+    D_bb is -1, so that each column adds up to 0 and its other entries to 1.
+    """
+
+    column: str | None
+    """The column that changed a little; None if items were taken away."""
+    pairs: Pairs
+    between: LevelMatrix | None
+    """By alternatives, where ``by`` names them; D_ll is what goes to other items of l."""
+
+    def of_set(self, number: int) -> Float[np.ndarray, "a b"]:
+        """The matrix of one set."""
+        return self.pairs.of_set(number)
+
+    def __str__(self) -> str:
+        how = "by taking items away" if self.column is None else f"by '{self.column}'"
+        head = f"diversion ratios {how}, {len(self.pairs):,} sets: from the column to the row"
+        return head if self.between is None else f"{head}\n{self.between}"
+
+
+def diversion_ratios(
+    estimator: Estimator,
+    data: Any,
+    column: str | None = None,
+    by: str | Sequence[str] | None = None,
+) -> Diversions:
+    """Where those go who leave b: all to a (D_ab = 1), none (0), or the contrary (below 0).
+
+        with a column x:   D_ab = - (dP(a)/dx_b) / (dP(b)/dx_b)
+        without one:       D_ab = (P_{s-b}(a) - P_s(a)) / P_s(b)
+
+    For the MNL both are P(a) / (1 - P(b)). Those of alternatives are quotients of sums: over all
+    sets and items, by the sets' weights, of what comes to k over what leaves l. NaN where nobody
+    leaves: the column does not matter to b, or b is alone.
+
+    Args:
+        estimator: a fitted model; with a column, one that has derivatives.
+        data: a :class:`~setwise.Choices` or any table with the columns of the training table.
+        column: a number among the item features to change a little; without one, b leaves.
+        by: a column whose levels are alternatives, or several 0/1 columns that tell them apart.
+
+    >>> import setwise as sw
+    >>> choices = sw.datasets.generate("mnl", sets=50, items=3).choices
+    >>> diversion_ratios(sw.RandomChoice().fit(choices), choices).of_set(0).round(4).tolist()[1]
+    [0.5, -1.0, 0.5]
+    """
+    choices = estimator._choices(data)
+    if column is None:
+        whole = influence(estimator, choices)
+        gains, probability = whole.change, whole.probability
+    else:
+        found = sensitivity(estimator, choices, column, relative=False)
+        gains, probability = found.pairs, found.probability
+    sets, a, b = gains.places()
+    firsts = np.cumsum(gains.rows) - gains.rows
+    change = gains.values.astype(np.float64)
+    if column is not None:
+        change = change * probability[firsts[sets] + a]
+    own = _own(change, gains)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(own == 0, np.nan, -change / own)
+    between = None
+    if by is not None:
+        known = alternatives(choices, data, by, estimator.schema_.outside)
+        weight = np.ones(len(choices)) if choices.weight is None else choices.weight
+        each, levels = weight[:, None, None], len(known.names)
+        moved = Pairs(change, gains.rows, gains.columns)
+        kept = Pairs(np.where(a == b, change, 0), gains.rows, gains.columns)
+        above = moved.between(known.codes, levels, apart=True)
+        below = kept.between(known.codes, levels, apart=False).sum(1, keepdims=True)
+        between = LevelMatrix.ratio(known.names, above * each, -below * each)
+    return Diversions(column, Pairs(ratio, gains.rows, gains.columns), between)
+
+
+def _own(change: Float[np.ndarray, " pairs"], pairs: Pairs) -> Float[np.ndarray, " pairs"]:
+    """For each pair, the entry of b with itself."""
+    sets, _, b = pairs.places()
+    begins = np.cumsum(pairs.rows * pairs.columns) - pairs.rows * pairs.columns
+    return change[begins[sets] + b * pairs.columns[sets] + b]

@@ -1,0 +1,126 @@
+"""Elasticities: by how many per cent a probability changes when a column changes by one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from setwise.choices.pairs import Pairs
+from setwise.consequences.derivatives import sensitivity
+from setwise.estimators import Estimator
+from setwise.violations.bootstrap import Interval, LevelMatrix, bootstrap
+from setwise.violations.influences import alternatives
+
+
+@dataclass(frozen=True, eq=False)
+class Elasticities:
+    """Of every set a matrix, row a and column b: e_ab = d log P(a) / d log x_b."""
+
+    column: str
+    pairs: Pairs
+    probability: Float[np.ndarray, " rows"]
+    """P_s(a) of every row, set after set; the outside option, where there is one, comes last."""
+    weight: Float[np.ndarray, " sets"] | None
+    between: LevelMatrix | None
+    """By alternatives, where ``by`` names them: elasticities of their expected shares."""
+
+    def of_set(self, number: int) -> Float[np.ndarray, "a b"]:
+        """The matrix of one set."""
+        return self.pairs.of_set(number)
+
+    @property
+    def own(self) -> float:
+        """Mean of e_aa, weighted by P(a)."""
+        return self._mean(self.pairs.same())
+
+    @property
+    def cross(self) -> float:
+        """Mean of e_ab over a other than b, weighted by P(a)."""
+        return self._mean(~self.pairs.same())
+
+    def interval(self, own: bool = True, seed: int = 0) -> Interval:
+        """95% by the bootstrap over sets, of the own or the cross mean."""
+        low, high = bootstrap(*self._sums(self.pairs.same() == own), seed=seed)
+        return float(low), float(high)
+
+    def __str__(self) -> str:
+        lines = [f"elasticities with respect to '{self.column}', {len(self.pairs):,} sets"]
+        for name, own in (("own", True), ("cross", False)):
+            low, high = self.interval(own)
+            mean = self.own if own else self.cross
+            lines.append(f"{name:<6} {mean:>8.4f}  [{low:.4f}, {high:.4f}]")
+        return "\n".join(lines if self.between is None else [*lines, str(self.between)])
+
+    def _mean(self, which: Bool[np.ndarray, " pairs"]) -> float:
+        above, below = (one.sum() for one in self._sums(which))
+        return float(above / below) if below > 0 else float("nan")
+
+    def _sums(
+        self, which: Bool[np.ndarray, " pairs"]
+    ) -> tuple[Float[np.ndarray, " sets"], Float[np.ndarray, " sets"]]:
+        """Of each set: the sums of P(a) e_ab and of P(a) over these pairs."""
+        sets, a, _ = self.pairs.places()
+        firsts = np.cumsum(self.pairs.rows) - self.pairs.rows
+        known = which & ~np.isnan(self.pairs.values)
+        p = np.where(known, self.probability[firsts[sets] + a], 0)
+        if self.weight is not None:
+            p = p * self.weight[sets]
+        values = p * np.where(known, self.pairs.values, 0)
+        count = len(self.pairs)
+        return np.bincount(sets, values, count), np.bincount(sets, p, count)
+
+
+def elasticities(
+    estimator: Estimator, data: Any, column: str, by: str | Sequence[str] | None = None
+) -> Elasticities:
+    """Own and cross elasticities of all items of every set, by automatic differentiation.
+
+        e_ab = d log P_s(a) / d log x_b
+
+    with x the column in the **table's** units, whatever transform and standardisation the model
+    puts between. For the MNL, e_ab = beta x_b (1{a = b} - P_s(b)). Models with maxima, minima or
+    kinks have a one-sided derivative there. Averages are weighted by P(a), as the literature has
+    it: they are elasticities of expected demand. With ``by``,
+
+        between(k, l) = d log(sum_s P_s(k)) / d log x_l
+                      = sum_s sum over a in k, b in l of P_s(a) e_ab / sum_s P_s(k):
+
+    by how many per cent the expected share of k changes when x of every l rises by one per cent.
+
+    Args:
+        estimator: a fitted model of JAX's; trees have no derivatives and are refused.
+        data: a :class:`~setwise.Choices`, whose weights count, or any table with the columns of
+            the training table.
+        column: a number among the item features, by its name in the table. Where it is missing
+            (and imputed), elasticities are NaN and do not count.
+        by: a column whose levels are alternatives, or several 0/1 columns that tell them apart.
+
+    >>> import setwise as sw
+    >>> choices = sw.datasets.load("modecanada").sample(200)
+    >>> found = elasticities(sw.MNL().fit(choices), choices, "cost")
+    >>> found.own < 0 < found.cross
+    True
+    """
+    choices = estimator._choices(data)
+    found = sensitivity(estimator, choices, column, relative=True)
+    between = None
+    if by is not None:
+        known = alternatives(choices, data, by, estimator.schema_.outside)
+        levels = len(known.names)
+        sets, a, _ = found.pairs.places()
+        firsts = np.cumsum(found.pairs.rows) - found.pairs.rows
+        moved = Pairs(
+            found.pairs.values * found.probability[firsts[sets] + a],
+            found.pairs.rows, found.pairs.columns,
+        )  # fmt: skip
+        owner = np.repeat(np.arange(len(choices)), found.pairs.rows)
+        shares = np.bincount(
+            owner * levels + known.codes, found.probability, len(choices) * levels
+        ).reshape(len(choices), levels, 1)
+        weight = np.ones(len(choices)) if choices.weight is None else choices.weight
+        each = weight[:, None, None]
+        above = moved.between(known.codes, levels, apart=False)
+        between = LevelMatrix.ratio(known.names, above * each, shares * each)
+    return Elasticities(column, found.pairs, found.probability, choices.weight, between)

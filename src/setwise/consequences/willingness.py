@@ -1,0 +1,185 @@
+"""Willingness to pay: what one more of a feature is worth, in units of the price column."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from setwise._errors import InputError
+from setwise.choices import Schema
+from setwise.estimators import (
+    MNL,
+    Estimator,
+    LinearContextLogit,
+    MixedMNL,
+    NestedLogit,
+    WithinSetMNL,
+)
+from setwise.estimators.basic import LinearScorer
+
+NORMAL = 1.959964  # the normal distribution's 97.5th percentile
+
+
+@dataclass(frozen=True, eq=False)
+class WillingnessToPay:
+    """What one unit more of each feature is worth, in units of price, with standard errors.
+
+    >>> print(WillingnessToPay("cost", ("time",), np.array([-0.5]), np.array([0.1])))
+    feature       worth  std. error  95% interval
+    time        -0.5000      0.1000  [-0.696, -0.304]
+    in units of 'cost'; negative: what people would be paid for one more
+    """
+
+    price: str
+    names: tuple[str, ...]
+    values: Float[np.ndarray, " features"]
+    standard_errors: Float[np.ndarray, " features"]
+    """By the delta method; NaN for references, whose worth is 0 by definition."""
+
+    def __getitem__(self, name: str) -> float:
+        return float(self.values[self.names.index(name)])
+
+    def __str__(self) -> str:
+        width = max(len(name) for name in (*self.names, "feature"))
+        lines = [f"{'feature':<{width}} {'worth':>11}  {'std. error':>10}  95% interval"]
+        for name, value, error in zip(self.names, self.values, self.standard_errors, strict=True):
+            if np.isnan(error):
+                lines.append(f"{name:<{width}} {value:>11.4f}  (reference)")
+                continue
+            low, high = value - NORMAL * error, value + NORMAL * error
+            lines.append(f"{name:<{width}} {value:>11.4f}  {error:>10.4f}  [{low:.3f}, {high:.3f}]")
+        note = f"in units of '{self.price}'; negative: what people would be paid for one more"
+        return "\n".join([*lines, note])
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Coefficients of one utility that is linear in its columns, in the table's units."""
+
+    names: tuple[str, ...]
+    values: Float[np.ndarray, " k"]
+    covariance: Float[np.ndarray, "k k"]
+    identified: Bool[np.ndarray, " k"]
+    suffix: str = ""
+
+
+def willingness_to_pay(estimator: Estimator, price: str, at: Any = None) -> WillingnessToPay:
+    """What people would pay for one more of each feature, by models that are linear in price.
+
+        worth(k) = - beta_k / beta_price,
+        variance = (V_kk + 2 worth(k) V_kp + worth(k)^2 V_pp) / beta_price^2   (delta method)
+
+    with V the covariance of the estimates. A unit is one of the column as the model reads it: of
+    log(time), where it reads that. The MNL, the nested logit (whose lambdas cancel) and the mixed
+    logit, class by class, have one answer for all sets. The linear context logit has another in
+    each context: its weights theta + A mean(x) are taken at the mean context of the sets ``at``,
+    with the context held as it is.
+
+    Args:
+        estimator: a fitted ``MNL``, ``NestedLogit``, ``MixedMNL`` or ``LinearContextLogit``.
+        price: the column of prices, read without a transform.
+        at: of a ``LinearContextLogit`` only: choices or a table whose average context counts.
+
+    >>> import setwise as sw
+    >>> model = sw.MNL().fit(sw.datasets.load("modecanada"))
+    >>> round(willingness_to_pay(model, "cost")["ivt"], 3)
+    -0.174
+    """
+    estimator._check_fitted()
+    names, values, errors = [], [], []
+    for weights in linear_weights(estimator, price, at):
+        place = weights.names.index(price)
+        check_price(price, float(weights.values[place]), weights.identified[place], weights.suffix)
+        beta, V = float(weights.values[place]), weights.covariance
+        worth = -weights.values / beta
+        variance = np.diag(V) + 2 * worth * V[:, place] + worth**2 * V[place, place]
+        error = np.sqrt(np.maximum(variance, 0)) / abs(beta)
+        others = np.arange(len(worth)) != place
+        names += [name + weights.suffix for name in np.array(weights.names, object)[others]]
+        values.append(worth[others])
+        errors.append(np.where(weights.identified, error, np.nan)[others])
+    return WillingnessToPay(price, tuple(names), np.concatenate(values), np.concatenate(errors))
+
+
+def linear_weights(estimator: Estimator, price: str, at: Any = None) -> list[Weights]:
+    """The utilities of a model that is linear in price: one, or one a class."""
+    if isinstance(estimator, LinearContextLogit):
+        _check_transform(estimator.schema_, price)
+        return [_in_context(estimator, at)]
+    if not isinstance(estimator, (MNL, NestedLogit, MixedMNL)):
+        raise InputError(_why_not(estimator))
+    _check_transform(estimator.schema_, price)
+    names, covariance = tuple(estimator.feature_names_), np.nan_to_num(estimator.covariance_)
+    d = len(names)
+    if isinstance(estimator, MixedMNL):
+        blocks = [slice(k * d, (k + 1) * d) for k in range(estimator.classes_)]
+        return [
+            Weights(names, estimator.coef_[k], covariance[block, block],
+                    estimator.identified_[block], f" (class {k + 1})")
+            for k, block in enumerate(blocks)
+        ]  # fmt: skip
+    return [Weights(names, estimator.coef_, covariance[:d, :d], estimator.identified_[:d])]
+
+
+def check_price(price: str, beta: float, identified: Any, suffix: str) -> None:
+    """Refuse a price that does not lower utility: nothing can be counted in it."""
+    if not identified:
+        raise InputError(
+            f"the coefficient of '{price}'{suffix} is not identified (the column is a combination "
+            "of others within every set), so that nothing can be counted in it"
+        )
+    if beta >= 0:
+        raise InputError(
+            f"the coefficient of '{price}'{suffix} is {beta:.4g}, not negative: by this model "
+            "people like to pay, and what they would pay for a feature means nothing; look for a "
+            "quality that goes with the price and is missing among the features"
+        )
+
+
+def _check_transform(schema: Schema, price: str) -> None:
+    for encoder in schema.items:
+        if encoder.feature.column == price and encoder.kind == "number":
+            if encoder.feature.transform == "none":
+                return
+            raise InputError(
+                f"the model reads {encoder.feature}, so that what one more of '{price}' costs in "
+                "utility depends on its level; train with the plain column"
+            )
+    numbers = [e.feature.column for e in schema.items if e.kind == "number"]
+    raise InputError(
+        f"the model has no number column '{price}' among its items; it has: {', '.join(numbers)}"
+    )
+
+
+def _in_context(estimator: LinearContextLogit, at: Any) -> Weights:
+    """theta + A m at the mean context m, over the scales: linear in the parameters."""
+    if at is None:
+        raise InputError(
+            "a linear context logit weighs price and features differently in each context; say in "
+            "which, with at=choices: the average context of these sets counts"
+        )
+    schema, names = estimator.schema_, tuple(estimator.schema_.item_names)
+    choices = estimator._choices(at)
+    data = schema.encode(choices, np.float64)
+    means = np.add.reduceat(data.items, data.offsets[:-1]) / data.sizes[:, None]
+    weight = np.ones(len(choices)) if choices.weight is None else choices.weight
+    mean = weight @ np.hstack([means, data.context]) / weight.sum()
+    d = len(names)
+    linear = np.hstack([np.eye(d), np.kron(np.eye(d), mean)]) / schema.item_scales[:, None]
+    covariance = linear @ np.nan_to_num(estimator.covariance_) @ linear.T
+    return Weights(names, linear @ estimator.coef_, covariance, estimator.identified_[:d])
+
+
+def _why_not(estimator: Estimator) -> str:
+    name = type(estimator).__name__
+    if isinstance(estimator, WithinSetMNL):
+        why = "reads a price's place among the others too, so that no one number is its weight"
+    elif isinstance(estimator, LinearScorer):
+        why = "ranks: its scores are no utilities, and its coefficients have no standard errors"
+    else:
+        why = "has no coefficient of price: what money is worth differs from item to item and set"
+    return (
+        f"{name} {why}; use MNL, NestedLogit, MixedMNL or LinearContextLogit, or ask what a "
+        "change of price does with counterfactual or elasticities"
+    )

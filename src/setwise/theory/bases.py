@@ -1,0 +1,135 @@
+"""Triple bases: utilities that decide between two items and are silent on every other set.
+
+A triple basis for (x1, x2, x3) is a list of utilities under which a mechanism prefers x1 to x2 on
+{x1, x2} and is indifferent on {x1, x3}, {x2, x3} and {x1, x2, x3}. Where a mechanism has one, any
+single choice can be changed without touching the others, so that it expresses every choice function
+(:func:`setwise.theory.rationalise`). Where it has none, it cannot.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from setwise._errors import InputError
+from setwise.theory.mechanisms import Exact, Mechanism
+
+Triple = tuple[Exact, Exact, Exact]
+
+OTHER_SETS = ((0, 2), (1, 2), (0, 1, 2))
+"""Places of the items of the sets on which a triple basis is indifferent."""
+
+RANGE: tuple[Triple, ...] = ((-2, -1, 0), (-1, 1, 0), (1, 2, 0), (2, 0, 0), (0, -2, 0))
+
+
+@dataclass(frozen=True)
+class TripleBasis:
+    """Utilities (u(x1), u(x2), u(x3)), one triple a self, and the mechanism they are a basis of.
+
+    >>> from setwise.theory import ccm
+    >>> basis = triple_basis(ccm())
+    >>> print(basis)
+    A triple basis of ccm, g(x, s) = sum_i (u_i(x) - min u_i)^(1/2)
+      self   x1   x2   x3
+         1   25   16    0
+         2    0    1    1
+         3    0    0   16
+      {x1 x2}     scores 3 1: prefers x1
+      {x1 x3}     scores 5 5: indifferent
+      {x2 x3}     scores 4 4: indifferent
+      {x1 x2 x3}  scores 5 5 5: indifferent
+    """
+
+    mechanism: Mechanism
+    utilities: tuple[Triple, ...]
+
+    def scores(self, places: Sequence[int]) -> list[Exact]:
+        """g of the items at these places (0, 1, 2) when they are the set."""
+        return self.mechanism.scores([[u[place] for place in places] for u in self.utilities])
+
+    def verify(self) -> None:
+        """Check all four sets, exactly; an error if one is wrong."""
+        first, second = self.scores((0, 1))
+        if first <= second or any(len(set(self.scores(places))) > 1 for places in OTHER_SETS):
+            raise ArithmeticError(
+                f"these utilities are no triple basis of {self.mechanism.name}: {self.utilities}"
+            )
+
+    def __str__(self) -> str:
+        lines = [f"A triple basis of {self.mechanism.name}, g(x, s) = {self.mechanism.formula}"]
+        lines.append("  self   x1   x2   x3")
+        for number, u in enumerate(self.utilities, 1):
+            lines.append(f"  {number:4} " + " ".join(f"{value!s:>4}" for value in u))
+        for places in ((0, 1), *OTHER_SETS):
+            name = "{" + " ".join(f"x{place + 1}" for place in places) + "}"
+            scores = self.scores(places)
+            said = "indifferent" if len(set(scores)) == 1 else "prefers x1"
+            lines.append(f"  {name:<11} scores {' '.join(map(str, scores))}: {said}")
+        return "\n".join(lines)
+
+
+def has_triple_basis(mechanism: Mechanism) -> bool:
+    """Whether a mechanism has a triple basis; :func:`triple_basis` has the arguments.
+
+    >>> from setwise.theory import lam, tversky
+    >>> has_triple_basis(tversky()), has_triple_basis(lam())
+    (True, False)
+    """
+    return mechanism.kind != "pairs"
+
+
+def triple_basis(mechanism: Mechanism) -> TripleBasis:
+    """A triple basis of a mechanism, checked with exact arithmetic.
+
+    **No basis: pairs that add up** (lam, nccm, average_reference, mnl, and ccm with rho = 1). On
+    two items these mechanisms see the difference of utilities and nothing else: with k a constant
+    (for lam and average_reference (1 + loss)/2, otherwise 1), the margin of x over y on {x, y} is
+
+        D(x, y) = sum_i k (u_i(x) - u_i(y)),   hence   D(x1, x2) = D(x1, x3) - D(x2, x3)
+
+    for any number of selves. A basis needs D(x1, x3) = D(x2, x3) = 0, and then D(x1, x2) = 0: it
+    cannot prefer x1. Nor is there an approximate basis, since |D(x1, x2)| is at most the sum of the
+    two others. Such a mechanism cannot even choose in a circle from pairs. (All of these are
+    scale-invariant, so that scale invariance alone does not give a basis.)
+
+    **Tversky**, for every rho > 0: five selves; the margin is 2 (2^rho - 1).
+
+    **Gains over the least**, sum_i S(u_i(x) - min u_i) with S(0) = 0 (ccm, kaneko_nakamura):
+
+    - S(p) + S(q) > S(p + q), as where S is strictly concave: three selves, (p + q, q, 0), (0, A, A)
+      and (0, 0, q) with S(A) = S(p + q) - S(q). Pairs with x3 tie at S(p + q) and at S(q), the
+      triple at S(p + q); on {x1, x2} x1 leads by S(p) - S(A) = S(p) + S(q) - S(p + q).
+    - ccm with rho > 1: 2^rho - 1 selves (1, 0, 0), then (1, 1, 0), (0, 1, 2), (1, 2, 0), (1, 0, 2),
+      (2, 0, 1), (0, 2, 1); x1 leads by 2^rho - 2. (Where 2^rho is no whole number, one self scaled
+      by (2^rho - 1)^(1/rho) stands for the first ones.)
+
+    Exact utilities of ccm are given for rho = 1/2 and for whole rho. Sums over selves with other
+    weights than these (krs, orhun's learned average, nested logit) are not decided here.
+    """
+    if not has_triple_basis(mechanism):
+        raise InputError(
+            f"{mechanism.name} has no triple basis: its margins on pairs add up, so that "
+            "indifference on {x1 x3} and {x2 x3} makes it indifferent on {x1 x2}; "
+            "take tversky() or ccm()"
+        )
+    basis = TripleBasis(mechanism, _utilities(mechanism))
+    basis.verify()
+    return basis
+
+
+def _utilities(mechanism: Mechanism) -> tuple[Triple, ...]:
+    rho = mechanism.rho
+    if mechanism.kind == "range":
+        return RANGE
+    if mechanism.product:  # S = log(1 + z), p = q = 1: A = 1/2
+        return (2, 1, 0), (0, Fraction(1, 2), Fraction(1, 2)), (0, 0, 1)
+    if rho == Fraction(1, 2):  # S = sqrt, p = 9, q = 16: A = 1
+        return (25, 16, 0), (0, 1, 1), (0, 0, 16)
+    if rho.denominator == 1:
+        copies: tuple[Triple, ...] = ((1, 0, 0),) * (2**rho.numerator - 1)
+        return (
+            *copies, (1, 1, 0), (0, 1, 2), (1, 2, 0), (1, 0, 2), (2, 0, 1), (0, 2, 1),
+        )  # fmt: skip
+    raise InputError(
+        f"{mechanism.name} with rho={rho} has a triple basis, but not one of fractions that is "
+        "known here; take rho=1/2 or a whole rho"
+    )

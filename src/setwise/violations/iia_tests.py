@@ -1,0 +1,140 @@
+"""Is IIA violated in these data? Six tests, each with its warnings.
+
+Independence of irrelevant alternatives (IIA) says: how often a is preferred to b does not depend
+on what else is offered. Every MNL satisfies it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from setwise._errors import InputError
+from setwise.choices import Choices, Encoded, Schema
+from setwise.estimators.base import trainable
+from setwise.violations.alternatives import Alternatives, Names, shown
+from setwise.violations.fewer_items import (
+    Comparison,
+    hausman_mcfadden,
+    mcfadden_tye_train,
+    random_items,
+    small_hsiao,
+)
+from setwise.violations.likelihood_ratio import (
+    comparisons,
+    linear_context,
+    mnl_columns,
+    pairwise_pulls,
+)
+from setwise.violations.verdict import IIATest, sampling_warnings
+
+__all__ = ["METHODS", "IIATest", "iia_test"]
+
+METHODS = (
+    "lcl", "comparisons", "cdm", "hausman_mcfadden", "mcfadden_tye_train", "small_hsiao",
+)  # fmt: skip
+ON_FEATURES = {"lcl": linear_context, "comparisons": comparisons}
+
+
+def iia_test(
+    choices: Choices,
+    method: str = "lcl",
+    *,
+    alternatives: Names | None = None,
+    drop: str | Sequence[str] | None = None,
+    seed: int = 0,
+) -> IIATest:
+    """Test IIA on data.
+
+    The hypothesis is always an MNL on the features of ``choices`` (and their products with the
+    context). A test may also reject because that MNL is wrong in another way, such as a price
+    that acts by its logarithm.
+
+    Args:
+        choices: the data; one set a person, or p is too small.
+        method: which test.
+
+            - "lcl": the likelihood ratio of the linear context logit against MNL. Needs no names
+              of alternatives, and has the most power where set means matter.
+            - "comparisons": the likelihood ratio of comparing each item with each other one. Sees
+              decoys, compromises and near copies, which the set's mean does not show.
+            - "cdm": the likelihood ratio of a pull for every ordered pair of alternatives, on
+              top of a constant for each. For at most 20 named alternatives.
+            - "hausman_mcfadden": do the weights change when items are taken away? Known for a
+              covariance that fails to be positive; it warns where it does.
+            - "mcfadden_tye_train": the same comparison as a likelihood ratio.
+            - "small_hsiao": the same on random halves of the data.
+        alternatives: which alternative each row is: an item column, or one name a row of the
+            table. "cdm" needs it; the last three take random items away without it.
+        drop: the alternative, or alternatives, that the last three tests take away.
+        seed: of the random items and halves.
+
+    >>> import setwise as sw
+    >>> choices = sw.datasets.generate("mnl", sets=500, items=4, features=2).choices
+    >>> found = iia_test(choices)
+    >>> found.degrees, found.rejected
+    (4, False)
+    """
+    if method not in METHODS:
+        raise InputError(f"method={method!r} is not one of {', '.join(METHODS)}")
+    if seed < 0:
+        raise InputError(f"seed={seed} must be at least 0")
+    choices = trainable(choices)
+    named = _named(choices, method, alternatives, drop)
+    data = Schema.learn(choices)[1].encoded(np.float64)
+    found = _tested(data, choices, method, named, drop, seed)
+    return replace(found, warnings=(*found.warnings, *sampling_warnings(choices)))
+
+
+def _tested(
+    data: Encoded,
+    choices: Choices,
+    method: str,
+    named: Alternatives | None,
+    drop: str | Sequence[str] | None,
+    seed: int,
+) -> IIATest:
+    if method in ON_FEATURES:
+        return ON_FEATURES[method](data)
+    if method == "cdm":
+        assert named is not None
+        return pairwise_pulls(data, named)
+    if named is None or drop is None:
+        gone = random_items(data, choices.outside, seed)
+    else:
+        gone = named.are(drop)
+    columns = mnl_columns(data)
+    if method == "small_hsiao":
+        return small_hsiao(columns, gone, seed)
+    compared = Comparison.of(columns, gone)
+    test = hausman_mcfadden if method == "hausman_mcfadden" else mcfadden_tye_train
+    return test(compared)
+
+
+def _named(
+    choices: Choices, method: str, alternatives: Names | None, drop: str | Sequence[str] | None
+) -> Alternatives | None:
+    """The alternatives, where the method uses them; errors where arguments do not fit."""
+    if method in ON_FEATURES and not (alternatives is None and drop is None):
+        raise InputError(
+            f'method="{method}" looks at features alone; leave alternatives= and drop= out, or '
+            "use another method"
+        )
+    if alternatives is None:
+        if method == "cdm":
+            raise InputError(
+                'method="cdm" needs to know which alternative each row is; name the column in '
+                'alternatives=, or use method="lcl" where items have no identity'
+            )
+        if drop is not None:
+            raise InputError("drop= names alternatives; say which column has them in alternatives=")
+        return None
+    found = Alternatives.of(choices, alternatives)
+    if method == "cdm" and drop is not None:
+        raise InputError('method="cdm" takes nothing away; leave drop= out')
+    if method != "cdm" and drop is None:
+        raise InputError(
+            "drop= must name the alternatives to take away, or alternatives= be left out "
+            f"(random items go then); there are: {shown(found.names)}"
+        )
+    return found
