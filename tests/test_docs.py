@@ -60,6 +60,7 @@ LESS = {
     "setwise fit": ["--max-sets", "300", "--epochs", "3"],
     "setwise compare": ["--max-sets", "300", "--splits", "2", "--models", "mnl"],
     "setwise tune": ["--max-sets", "300", "--trials", "2"],
+    "setwise violations": ["--max-sets", "200"],
     "setwise reproduce": [
         "--max-sets",
         "40",

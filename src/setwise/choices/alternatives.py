@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from setwise._errors import InputError
 from setwise.choices.choices import Choices
@@ -71,10 +71,28 @@ class Alternatives:
             )
         return cls(names, codes.reshape(-1))
 
+    def are(self, wanted: str | Sequence[str]) -> Bool[np.ndarray, " rows"]:
+        """Which rows are one of these alternatives."""
+        wanted = [wanted] if isinstance(wanted, str) else list(wanted)
+        for one in wanted:
+            if one not in self.names:
+                raise InputError(f"{one!r} is no alternative; there are: {shown(self.names)}")
+        return np.isin(self.codes, [self.names.index(one) for one in wanted])
+
     def with_outside(self, choices: Choices) -> "Alternatives":
         """With one more row at the end of each set, for the outside option."""
         ends = choices.offsets[1:]
         return Alternatives((*self.names, OUTSIDE), np.insert(self.codes, ends, len(self.names)))
+
+
+def shown(names: Sequence[str]) -> str:
+    """Some names for an error message.
+
+    >>> shown([str(number) for number in range(12)])
+    '0, 1, 2, 3, 4, 5, 6, 7 and 4 more'
+    """
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return ", ".join(names[:8]) + more
 
 
 def column_of(data: Any, choices: Choices, name: str) -> Column:

@@ -11,8 +11,9 @@ import numpy as np
 
 from setwise._errors import InputError
 from setwise.choices import Choices, Encoded, Schema
+from setwise.choices.alternatives import Alternatives, shown
 from setwise.estimators.base import trainable
-from setwise.violations.alternatives import Alternatives, Names, shown
+from setwise.violations.alternatives import Names, named_alternatives
 from setwise.violations.fewer_items import (
     Comparison,
     hausman_mcfadden,
@@ -129,7 +130,7 @@ def _named(
         if drop is not None:
             raise InputError("drop= names alternatives; say which column has them in alternatives=")
         return None
-    found = Alternatives.of(choices, alternatives)
+    found = named_alternatives(choices, alternatives)
     if method == "cdm" and drop is not None:
         raise InputError('method="cdm" takes nothing away; leave drop= out')
     if method != "cdm" and drop is None:

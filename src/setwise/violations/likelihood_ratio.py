@@ -13,9 +13,9 @@ from jaxtyping import Float
 
 from setwise._errors import InputError
 from setwise.choices import Encoded
+from setwise.choices.alternatives import Alternatives, shown
 from setwise.training import maximise
 from setwise.training.newton import Optimum
-from setwise.violations.alternatives import Alternatives, shown
 from setwise.violations.verdict import IIATest, detectable_gain, verdict
 
 SETS_A_PARAMETER = 20
