@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from setwise._errors import InputError
-from setwise.cli import check, datasets, predict, reproduce, show, tune, violations
+from setwise.cli import check, datasets, explain, predict, reproduce, show, tune, violations
 from setwise.cli.source import TABLE_HELP, Json, Source, may_take_source, takes_source
 from setwise.cli.values import (
     Objective,
@@ -220,6 +220,7 @@ def compare(
 app.command()(takes_source(tune.tune))
 app.command()(may_take_source(reproduce.reproduce))
 app.command()(violations.violations)
+app.command()(explain.explain)
 
 
 def main() -> None:

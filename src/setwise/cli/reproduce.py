@@ -204,7 +204,7 @@ def _show_plan(plan: "room.Plan", left: "Sequence[room.Unit]", workers: int, out
     show.note(f"{len(left)} methods to do with {workers} workers: about {total}; kept in {out}")
 
 
-def _duration(seconds: float) -> str:
+def _duration(seconds: int | float) -> str:
     """In the unit that suits: an estimate is not exact."""
     for unit, name in ((3600.0, "h"), (60.0, "min")):
         if seconds >= 2 * unit:
