@@ -114,7 +114,7 @@ PRESETS: Mapping[str, Protocol] = {
     "quick": Protocol(
         # The paper's small steps need its many epochs.
         splits=3, sets=600, trials=4, space="training", dimensions=(1, 4, MAIN_DIMENSION),
-        training=Training(epochs=30, stop_on="accuracy", patience=5),
+        training=Training(epochs=30, batch_size=32, stop_on="accuracy", patience=10),
     ),
 }  # fmt: skip
 """The paper's protocol, and one that shows the whole in minutes and proves nothing."""
