@@ -1,4 +1,4 @@
-"""JAX, set up once: compiled programs are kept on disk, and a GPU gives the same bits again.
+"""JAX, set up once: compiled programs are kept on disk, and a GPU chooses kernels by no clock.
 
 What the user configured is respected: an address of the cache (``JAX_COMPILATION_CACHE_DIR``; an
 empty one turns it off, as JAX has it), and flags of the compiler (``XLA_FLAGS``).
@@ -18,7 +18,7 @@ SAME_KERNELS = {"--xla_gpu_autotune_level": "0", "--xla_gpu_enable_triton_gemm":
 
 
 def choose_kernels_without_timing(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Add flags to ``XLA_FLAGS`` by which a GPU computes the same bits in every run.
+    """Add flags to ``XLA_FLAGS`` by which a GPU chooses its kernels without timing them.
 
     XLA reads them when JAX first computes something. Flags that are there already stay as they
     are, and so does the name of a file of flags.

@@ -36,7 +36,8 @@ def violations(
     from setwise.choices import expressions, open_choices
     from setwise.cli.tables import is_data_file, read_table
     from setwise.estimators import load
-    from setwise.experiments.iia_report import HEADS, examine_iia, write_iia_report
+    from setwise.experiments import examine_iia, write_iia_report
+    from setwise.experiments.iia_report import HEADS
 
     if report is not None:
         check_writable(report)

@@ -24,7 +24,7 @@ class Cell:
 
     outcome: Outcome
     right: Sequence[bool] | None = None
-    violations: Sequence[float | None] | None = None
+    violations: Sequence[float] | None = None
 
 
 class CellFile:
@@ -50,7 +50,7 @@ class CellFile:
         if read.get("mark") != self._mark:
             raise InputError(
                 f"{self.path} belongs to another reproduction (other data, preset, seed or "
-                "options); give another --out, or delete this one"
+                "options); give another folder, or delete this one"
             )
         return [_cell(one) for one in read["cells"]]
 

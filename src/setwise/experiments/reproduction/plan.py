@@ -94,7 +94,7 @@ def _setting(
     if len(limited) < LEAST_SETS:
         raise InputError(
             f"{data} has only {len(limited)} sets of 2 to {max_items} items; a split needs at "
-            f"least {LEAST_SETS}, so choose larger --sizes"
+            f"least {LEAST_SETS}, so allow larger sets"
         )
     splits = protocol.splits if len(limited) > protocol.sets else 1
     paths = [scratch / f"{slug(data)}-{max_items}-{number}{SUFFIX}" for number in range(splits)]

@@ -105,8 +105,7 @@ class Protocol:
 
     def described(self) -> dict[str, Any]:
         """As plain values: everything that results depend on, beside the data."""
-        training = asdict(self.training)
-        return asdict(self) | {"training": training, "dimensions": list(self.dimensions)}
+        return asdict(self) | {"dimensions": list(self.dimensions)}
 
 
 PRESETS: Mapping[str, Protocol] = {

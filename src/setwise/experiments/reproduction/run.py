@@ -61,7 +61,7 @@ def reproduce(
     Traceback (most recent call last):
     ...
     setwise._errors.InputError: few has only 12 sets of 2 to 10 items; a split needs at least 20, \
-so choose larger --sizes
+so allow larger sets
     """
     if part not in PARTS:
         raise InputError(f"there is no part '{part}'; there are: {', '.join(PARTS)}")

@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 
 import jax
-import numpy as np
 
 from setwise.choices import Choices, open_choices, split
 from setwise.estimators import Estimator, TrainedEstimator
@@ -104,8 +103,6 @@ def _solved(unit: Unit, protocol: Protocol, number: int) -> Cell:
     if "seed" in estimator.get_params():
         estimator.set_params(seed=protocol.seed + number)
     estimator.fit(train, valid, progress=False)
-    if getattr(estimator, "interrupted_", False):
-        raise KeyboardInterrupt
     tested = estimator.evaluate(test)
     return _cell(unit, number, estimator, test, tested, time.perf_counter() - begin, {})
 
@@ -123,7 +120,7 @@ def _cell(
     if unit.method.model in REGIONS:
         found = violation_capacity(estimator, test)
         kappa, right = found.kappa, _right(estimator, test)
-        violations = [None if np.isnan(one) else float(one) for one in found.of_sets]
+        violations = found.of_sets.tolist()  # a number each: sets of one item are left out
     outcome = Outcome(
         unit.data, unit.max_items, unit.method, number, dict(tested), kappa, tuned,
         round(seconds, 3), machine(),

@@ -73,8 +73,8 @@ def _follow(
         except queue.Empty:
             if any(process.exitcode not in (None, 0) for process in processes):
                 raise InputError(
-                    "a worker died, perhaps for lack of memory; run the same command again with "
-                    "fewer --workers: what is finished is kept"
+                    "a worker died, perhaps for lack of memory; run it again with fewer workers: "
+                    "what is finished is kept"
                 ) from None
             continue
         if error is not None:
