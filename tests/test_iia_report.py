@@ -105,3 +105,27 @@ def test_an_unknown_column_is_named(model_file):
     done = run(model_file, "swissmetro", "--by", "colour", "--max-sets", 50)
     assert isinstance(done.exception, InputError)
     assert "colour" in str(done.exception)
+
+
+def test_models_side_by_side_by_person(choices, logit, model_file, tmp_path):
+    other, page = tmp_path / "logit.setwise", tmp_path / "iia.html"
+    logit.save(other)
+    options = ("--beside", other, "--group", "ID", "--max-sets", 600)
+    done = run(model_file, "swissmetro", *options, "--report", page)
+    assert done.exit_code == 0, done.output
+    assert "logit only" in done.stdout
+    assert "LinearContextLogit only" in page.read_text("utf-8")
+    by_person, by_set = (
+        json.loads(run(model_file, "swissmetro", *some, "--json").stdout)
+        for some in (options, options[-2:])
+    )
+    assert sum(one["sets"] for one in by_person["regions"]) == 600
+    assert all(one["kappa"]["logit"] == 0 for one in by_person["regions"] if one["sets"])
+    odds = by_person["measures"]["odds"], by_set["measures"]["odds"]
+    assert odds[0]["value"] == odds[1]["value"]
+    assert odds[0]["high"] - odds[0]["low"] > odds[1]["high"] - odds[1]["low"]
+
+
+def test_two_models_of_one_name_are_refused(choices, logit):
+    with pytest.raises(InputError, match="two models are called MNL"):
+        examine_iia(logit, choices, beside={"MNL": logit})

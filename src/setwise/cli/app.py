@@ -10,7 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from setwise._errors import InputError
-from setwise.cli import check, datasets, explain, predict, reproduce, show, tune, violations
+from setwise.cli import (
+    check,
+    datasets,
+    explain,
+    predict,
+    reproduce,
+    show,
+    theory,
+    tune,
+    violations,
+)
 from setwise.cli.source import TABLE_HELP, Json, Source, may_take_source, takes_source
 from setwise.cli.values import (
     Objective,
@@ -221,6 +231,7 @@ app.command()(takes_source(tune.tune))
 app.command()(may_take_source(reproduce.reproduce))
 app.command()(violations.violations)
 app.command()(explain.explain)
+app.add_typer(theory.app, name="theory")
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """The command ``setwise explain``."""
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -22,80 +23,56 @@ def explain(
     times: Annotated[float | None, typer.Option(help=TIMES_HELP)] = None,
     where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
     remove: Annotated[str | None, typer.Option(help=REMOVE_HELP)] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a page with tables and pictures here (HTML).")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Show what follows from a model: elasticities, diversion, and what a change would do.
 
     Example: setwise explain swissmetro.setwise swissmetro --column cost --by is_train,is_sm,is_car
     """
-    from setwise import consequences
     from setwise._errors import InputError
+    from setwise._files import check_writable
     from setwise.choices import expressions, open_choices
     from setwise.cli.tables import is_data_file, read_table
+    from setwise.consequences import Remove, Reprice
     from setwise.estimators import load
+    from setwise.experiments import explain_model, write_explanation
+    from setwise.experiments.explain_report import typed_values
 
     if where is not None and times is None:
         raise InputError("--where says in which rows --times counts; give --times too")
+    if report is not None:
+        check_writable(report)
     estimator = load(model)
     data = open_choices(table).in_memory() if is_data_file(table) else read_table(table)
     names: Any = None if by is None else expressions(by)
     names = names[0] if names is not None and len(names) == 1 else names
     changes: list[Any] = []
     if times is not None:
-        changes.append(consequences.Reprice(column, times, _values(where) if where else None))
+        rows = None if where is None else typed_values(estimator, data, _written(where))
+        changes.append(Reprice(column, times, rows))
     if remove is not None:
-        changes.append(consequences.Remove(_values(remove)))
-    elastic = consequences.elasticities(estimator, data, column, names)
-    diverted = consequences.diversion_ratios(estimator, data, column, names)
-    changed = consequences.counterfactual(estimator, data, changes, by=names) if changes else None
+        changes.append(Remove(typed_values(estimator, data, _written(remove))))
+    found = explain_model(estimator, data, column, names, changes)
     if json:
-        show.as_json(_as_json(elastic, diverted, changed))
-        return
-    print(elastic)
-    if diverted.between is not None:
-        print(f"\n{diverted}")
-    if changed is not None:
-        print(f"\n{changed}")
+        show.as_json(found.to_json())
+    else:
+        print(found)
+    if report is not None:
+        write_explanation(found, report)
+        show.note(f"wrote {report}")
 
 
-def _values(text: str) -> dict[str, Any]:
-    """Columns and their values from the command line; what reads as a number is one."""
+def _written(text: str) -> dict[str, str]:
+    """Columns and their values, as they are written on the command line."""
     from setwise._errors import InputError
 
-    found: dict[str, Any] = {}
+    found: dict[str, str] = {}
     for one in text.split(","):
         name, equals, value = one.partition("=")
         if not equals or not name.strip() or not value.strip():
             raise InputError(f"'{one}' is no column=value; write for example mode=train")
-        found[name.strip()] = _number(value.strip())
-    return found
-
-
-def _number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _as_json(elastic: Any, diverted: Any, changed: Any) -> dict[str, Any]:
-    (low, high), (least, most) = elastic.interval(True), elastic.interval(False)
-    found: dict[str, Any] = {
-        "column": elastic.column,
-        "own_elasticity": {"value": elastic.own, "low": low, "high": high},
-        "cross_elasticity": {"value": elastic.cross, "low": least, "high": most},
-    }
-    for name, one in (("elasticities", elastic.between), ("diversion", diverted.between)):
-        if one is not None:
-            found[name] = {"names": list(one.names), "values": one.values.tolist()}
-    if changed is not None:
-        found["changes"] = [str(one) for one in changed.changes]
-        if changed.shares is not None:
-            shares = changed.shares
-            found["shares"] = {
-                name: {"before": float(before), "after": float(after)}
-                for name, before, after in zip(
-                    shares.names, shares.before, shares.after, strict=True
-                )
-            }
+        found[name.strip()] = value.strip()
     return found

@@ -1,7 +1,7 @@
 """The command ``setwise violations``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -9,16 +9,32 @@ from setwise.cli import show
 from setwise.cli.predict import ModelFile
 from setwise.cli.source import TABLE_HELP, Json
 
+if TYPE_CHECKING:
+    from setwise.experiments import IIAReport
+
 BY_HELP = (
     "Column whose levels are alternatives, or several 0/1 columns by commas: shows who gains when "
     "one of them leaves."
 )
+TRIALS_HELP = (
+    "Labelled trials: the columns of the condition, of the favoured option (A or B) and of the "
+    "option (A, B or other), by commas; a fourth, of people, lets intervals resample people."
+)
+DECOY_HELP = "Two number columns by commas: maps how a decoy that moves in them shifts the shares."
+GROUP_HELP = "Column of the person who chose, where one makes many choices: intervals by person."
+BESIDE_HELP = "Other model files by commas: shows on which sets each model is right."
+PAIR_HELP = "With --decoy: the set whose two most probable items it joins; by default the first."
 
 
 def violations(
     model: ModelFile,
     table: Annotated[str, typer.Argument(help=TABLE_HELP)],
     by: Annotated[str | None, typer.Option(help=BY_HELP)] = None,
+    trials: Annotated[str | None, typer.Option(help=TRIALS_HELP)] = None,
+    decoy: Annotated[str | None, typer.Option(help=DECOY_HELP)] = None,
+    pair: Annotated[str | None, typer.Option(help=PAIR_HELP)] = None,
+    group: Annotated[str | None, typer.Option(help=GROUP_HELP)] = None,
+    beside: Annotated[str | None, typer.Option(help=BESIDE_HELP)] = None,
     max_sets: Annotated[int | None, typer.Option(help="Look at a random sample of sets.")] = None,
     report: Annotated[
         Path | None, typer.Option(help="Write a page with tables and pictures here (HTML).")
@@ -30,17 +46,24 @@ def violations(
     Every item of every set is taken away in turn; under IIA the odds between the others stay. The
     tests need no model: they ask whether the other items of a set matter in the data.
 
+    With --trials, attraction, compromise and similarity in labelled trials stand beside what the
+    model predicts. With --decoy, a third item moves past a pair, and you see whom it helps.
+
     Example: setwise violations swissmetro.setwise swissmetro --by is_train,is_sm,is_car
     """
+    from dataclasses import replace
+
     from setwise._files import check_writable
     from setwise.choices import expressions, open_choices
     from setwise.cli.tables import is_data_file, read_table
     from setwise.estimators import load
-    from setwise.experiments import examine_iia, write_iia_report
-    from setwise.experiments.iia_report import HEADS
+    from setwise.experiments import decoy_map, examine_iia, trial_effects, write_iia_report
+    from setwise.violations.people import people
 
     if report is not None:
         check_writable(report)
+    labels, moved = _names("--trials", trials, (3, 4)), _names("--decoy", decoy, (2,))
+    _refuse(trials, moved, pair, table)
     estimator = load(model)
     frame = None if is_data_file(table) else read_table(table)
     choices = (
@@ -49,19 +72,68 @@ def violations(
         else estimator.read(frame, with_choice=True)
     )
     sampled = choices if max_sets is None else choices.sample(max_sets)
+    part = None if frame is None else frame[sorted(sampled.rows.tolist())]
     names = None if by is None else expressions(by)
     found = examine_iia(
-        estimator, sampled, names if names is None or len(names) > 1 else names[0],
-        frame if max_sets is None else None,
+        estimator, sampled, names if names is None or len(names) > 1 else names[0], part,
+        None if group is None else people(sampled, sampled if frame is None else frame, group),
+        None if beside is None else {Path(one).stem: load(one) for one in beside.split(",")},
     )  # fmt: skip
+    if labels:
+        roles: dict[str, Any] = dict(
+            zip(("condition", "favours", "option", "group"), labels, strict=False)
+        )
+        found = replace(found, trials=trial_effects(estimator, part, **roles))
+    if moved:
+        found = replace(found, decoy=decoy_map(estimator, choices, (moved[0], moved[1]), pair))
     if json:
         show.as_json(found.to_json())
     else:
-        show.table(HEADS, found.rows(), title=f"{found.model} on {found.data}", numbers=False)
-        if found.between is not None:
-            print(f"\nChange of the row's probability when the column leaves:\n{found.between}")
-        for one in found.tests:
-            print(f"\n{one}")
+        _show(found)
     if report is not None:
         write_iia_report(found, report)
         show.note(f"wrote {report}")
+
+
+def _names(option: str, text: str | None, counts: tuple[int, ...]) -> list[str]:
+    """Column names of an option, as many as it takes."""
+    from setwise._errors import InputError
+
+    names = [] if text is None else [one.strip() for one in text.split(",")]
+    if text is not None and (len(names) not in counts or not all(names)):
+        wanted = " or ".join(map(str, counts))
+        raise InputError(f"{option} takes {wanted} column names by commas, not '{text}'")
+    return names
+
+
+def _refuse(trials: str | None, decoy: list[str], pair: str | None, table: str) -> None:
+    from setwise._errors import InputError
+    from setwise.cli.tables import is_data_file
+
+    if pair is not None and not decoy:
+        raise InputError("--pair says which items --decoy is to move; give --decoy too")
+    if trials is not None and is_data_file(table):
+        raise InputError(
+            f"--trials needs the labels of the trials, but {table} holds a model's columns only; "
+            "give the table that it was made from"
+        )
+
+
+def _show(found: "IIAReport") -> None:
+    from setwise.experiments.effects_report import TRIAL_HEADS
+    from setwise.experiments.iia_report import HEADS
+
+    show.table(HEADS, found.rows(), title=f"{found.model} on {found.data}", numbers=False)
+    if found.between is not None:
+        print(f"\nChange of the row's probability when the column leaves:\n{found.between}")
+    if found.regions is not None:
+        show.table(found.regions.heads, found.regions.rows(), title="where each model is right")
+    if found.trials is not None:
+        show.table(TRIAL_HEADS, found.trials.rows(), title="context effects", numbers=False)
+        print(found.trials.sentence())
+    if found.decoy is not None:
+        title = f"a decoy beside two items of set {found.decoy.pair}"
+        show.table(found.decoy.heads(), found.decoy.rows(), title=title)
+        print(found.decoy.sentence())
+    for one in found.tests:
+        print(f"\n{one}")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Float
 
 from setwise.experiments.comparison import Comparison
 from setwise.tuning import Tuned
@@ -85,6 +86,37 @@ def tuning_history(tuned: Sequence[Tuned]) -> str:
     panel.set_ylabel(f"validation {tuned[0].measure}")
     panel.grid(alpha=0.3)
     panel.legend(frameon=False, ncols=5)
+    return svg_text(figure)
+
+
+def grid_picture(
+    values: Float[np.ndarray, "rows columns"],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    axes: tuple[str, str],
+    form: str = "+z.1f",
+) -> str:
+    """Numbers printed in a grid: purple above 0, orange below, blank where they are NaN.
+
+    ``axes`` names the columns and the rows, in this order; ``form`` is how a number is written.
+    """
+    longest = max(len(name) for name in (*rows, *columns))
+    figure = new_figure(1.4 + 0.8 * len(columns) + 0.06 * longest, 1.4 + 0.42 * len(rows))
+    panel = figure.subplots()
+    bound = float(np.nanmax(np.abs(values), initial=1e-9))
+    panel.imshow(values, cmap="PuOr", vmin=-bound, vmax=bound, aspect="auto")
+    # Names are the user's: a dollar in them begins no formula.
+    panel.set_xticks(range(len(columns)), columns, parse_math=False)
+    if longest > 9:
+        panel.tick_params("x", rotation=30)
+    panel.set_yticks(range(len(rows)), rows, parse_math=False)
+    panel.set_xlabel(axes[0])
+    panel.set_ylabel(axes[1])
+    for (row, column), value in np.ndenumerate(values):
+        colour = "white" if abs(value) > 0.6 * bound else "black"
+        if not np.isnan(value):
+            written = f"{value:{form}}"
+            panel.text(column, row, written, ha="center", va="center", color=colour)
     return svg_text(figure)
 
 

@@ -1,39 +1,55 @@
 """Is IIA violated, by a model and in data? Measures, tests and pictures on one page."""
 
 import html
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from setwise._page import write_page
+from setwise._errors import InputError
+from setwise._page import REPORT_STYLE, figure_html, table_html, write_page
 from setwise.choices import Choices
 from setwise.estimators import Estimator
-from setwise.experiments.figures import COLOURS, new_figure, svg_text
+from setwise.experiments.decoy_report import DecoyMap, decoy_picture
+from setwise.experiments.effects_report import TRIAL_HEADS, TrialEffects, trials_picture
+from setwise.experiments.figures import COLOURS, grid_picture, new_figure, svg_text
 from setwise.violations import (
+    CapacityByRegion,
     IIATest,
     SoftViolations,
     Violations,
     bootstrap_interval,
+    capacity_by_region,
     iia_test,
     influence,
     soft_violations,
     violation_capacity,
 )
 from setwise.violations.bootstrap import LevelMatrix
+from setwise.violations.people import Group
 
 TESTS = ("lcl", "comparisons")
 HEADS = ("measure", "value", "95 % interval", "what it says")
 
-STYLE = """th, td { padding: .35rem .6rem; text-align: left; border-bottom: 1px solid #8884; }
-td:nth-child(2), td:nth-child(3) { text-align: right; white-space: nowrap; }
-figure { margin: 1rem 0; background: #fff; padding: .5rem; border-radius: .4rem; }
-figure svg { width: 100%; max-width: 44rem; height: auto; }
-figcaption { color: #444; font-size: .9rem; }
+INFLUENCE = (
+    "The change of the row's probability, in points of per cent, when one item of the column "
+    "leaves the set."
+)
+REGIONS = (
+    "A row holds the sets that exactly these models predict right. Beside it, how often each model "
+    "changes its choice when another item leaves, with 95 % intervals. If context helps, a context "
+    "model changes its choice more often where it alone is right."
+)
+STYLE = (
+    REPORT_STYLE
+    + """table.measures td:nth-child(2), table.measures td:nth-child(3) { text-align: right;
+  white-space: nowrap; }
+table.trials td { white-space: nowrap; }
 .test { border-left: .25rem solid #8888; padding-left: .75rem; }
 """
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +57,8 @@ class IIAReport:
     """What a fitted model does to IIA on some choices, and what tests say of the data themselves.
 
     ``tests`` are empty where the choices do not say what was chosen; ``between`` is None where no
-    column tells alternatives apart.
+    column tells alternatives apart; ``trials``, ``decoy`` and ``regions`` are None unless asked
+    for.
     """
 
     model: str
@@ -50,6 +67,9 @@ class IIAReport:
     soft: SoftViolations
     tests: tuple[IIATest, ...]
     between: LevelMatrix | None = None
+    trials: TrialEffects | None = None
+    decoy: DecoyMap | None = None
+    regions: CapacityByRegion | None = None
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """The measures as text, under :data:`HEADS`."""
@@ -89,6 +109,12 @@ class IIAReport:
         if self.between is not None:
             names, values = list(self.between.names), self.between.values.tolist()
             found["influence"] = {"names": names, "values": values}
+        if self.trials is not None:
+            found["trials"] = self.trials.to_json()
+        if self.decoy is not None:
+            found["decoy"] = self.decoy.to_json()
+        if self.regions is not None:
+            found["regions"] = [asdict(one) for one in self.regions.regions]
         return found
 
 
@@ -97,6 +123,8 @@ def examine_iia(
     choices: Choices,
     by: str | Sequence[str] | None = None,
     table: Any = None,
+    group: str | Group | None = None,
+    beside: Mapping[str, Estimator] | None = None,
 ) -> IIAReport:
     """Measure how a fitted model violates IIA, and test IIA on the data.
 
@@ -105,6 +133,9 @@ def examine_iia(
         choices: sets to look at; tests need to know what was chosen.
         by: a column whose levels are alternatives, or several 0/1 columns that tell them apart.
         table: what the choices were read from, where ``by`` is no feature.
+        group: who made each choice, for intervals where one person makes many: as in
+            :func:`~setwise.violations.violation_capacity`.
+        beside: other fitted models by name, to see where each of them is right.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.load("swissmetro").sample(300)
@@ -114,36 +145,43 @@ def examine_iia(
     """
     tests = () if choices.chosen is None else tuple(iia_test(choices, one) for one in TESTS)
     seen = choices if table is None else table
+    name = type(estimator).__name__
+    if beside and name in beside:
+        raise InputError(f"two models are called {name}; give the other one another name")
     return IIAReport(
-        type(estimator).__name__,
+        name,
         repr(choices),
-        violation_capacity(estimator, choices),
-        soft_violations(estimator, choices),
+        violation_capacity(estimator, choices, group),
+        soft_violations(estimator, choices, group),
         tests,
         None if by is None else influence(estimator, seen, by).between,
+        regions=capacity_by_region({name: estimator} | dict(beside), choices, group)
+        if beside
+        else None,
     )
 
 
 def write_iia_report(report: IIAReport, path: str | Path) -> None:
     """Write the page, whole or not at all; it needs no network."""
-    heads = "".join(f"<th>{html.escape(head)}</th>" for head in HEADS)
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in report.rows()
-    )
     body = f"""<p>{html.escape(report.model)} on {html.escape(report.data)}</p>
 <h2>How the model breaks IIA</h2>
 <p>Independence of irrelevant alternatives (IIA) says that the odds between two items are the same
 whatever else is offered. Here every item of every set is taken away in turn.</p>
-<div class="scroll"><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>
+{table_html(HEADS, report.rows(), "measures")}
 <figure>{capacity_picture(report.capacity)}<figcaption>How often a model's choice changes, set by
 set. A set at 0 keeps its choice whichever other item goes.</figcaption></figure>
 """
     if report.between is not None:
         body += f"""<h2>Who gains when an alternative goes</h2>
-<figure>{influence_picture(report.between)}<figcaption>The change of the row's probability, in
-points of per cent, when one item of the column leaves the set.</figcaption></figure>
+{figure_html(_influence(report.between), INFLUENCE)}
 """
+    if report.regions is not None:
+        body += f"<h2>Where each model is right</h2>\n<p>{REGIONS}</p>\n"
+        body += table_html(report.regions.heads, report.regions.rows(), "numbers") + "\n"
+    if report.trials is not None:
+        body += _trials(report.trials)
+    if report.decoy is not None:
+        body += _decoy(report.decoy)
     if report.tests:
         body += "<h2>Is IIA rejected in the data?</h2>\n" + "\n".join(map(_test, report.tests))
     write_page(path, f"IIA and {report.model}", body, STYLE)
@@ -166,25 +204,43 @@ def capacity_picture(capacity: Violations) -> str:
     return svg_text(figure)
 
 
-def influence_picture(between: LevelMatrix) -> str:
-    """What each alternative gains or loses when another leaves, printed in a grid."""
-    names, values = between.names, 100 * between.values
-    figure = new_figure(2.5 + 0.9 * len(names), 1.8 + 0.5 * len(names))
-    panel = figure.subplots()
-    bound = float(np.nanmax(np.abs(values), initial=1e-9))
-    panel.imshow(values, cmap="PuOr", vmin=-bound, vmax=bound, aspect="auto")
-    panel.set_xticks(range(len(names)), names)
-    panel.set_yticks(range(len(names)), names)
-    panel.set_xlabel("leaves")
-    panel.set_ylabel("changes")
-    for (row, column), value in np.ndenumerate(values):
-        dark = abs(value) > 0.6 * bound
-        if not np.isnan(value):
-            panel.text(
-                column, row, f"{value:+.1f}", ha="center", va="center",
-                color="white" if dark else "black",
-            )  # fmt: skip
-    return svg_text(figure)
+def _influence(between: LevelMatrix) -> str:
+    names = between.names
+    return grid_picture(100 * between.values, names, names, ("leaves", "changes"))
+
+
+def _trials(found: TrialEffects) -> str:
+    picture = trials_picture(found.observed, {found.model: found.predicted})
+    first, model = found.observed[0], html.escape(found.model)
+    return f"""<h2>Context effects: people and model</h2>
+<p>People chose among A, B and a third option that favours one of the two: the target. If the third
+option were irrelevant, it would not move the choice between A and B.
+{html.escape(found.sentence())}</p>
+<figure>{picture}<figcaption>Black dots are what people did; the bar is how far chance may have
+moved the dot (95 % interval). Coloured marks are what {model} predicts for the same trials. For
+example, in trials of {html.escape(first.condition)} people chose A in
+{100 * first.share_of_a[0]:.0f} of 100 cases where the third option favours A, and in
+{100 * first.share_of_a[1]:.0f} where it favours B. The lower picture makes one number of both: of
+those who chose A or B, how many chose the target. Half is no effect.</figcaption></figure>
+{table_html(TRIAL_HEADS, found.rows(), "trials")}
+"""
+
+
+def _decoy(found: DecoyMap) -> str:
+    a, b = found.effect.without
+    first, second = map(html.escape, found.columns)
+    return f"""<h2>What a decoy does</h2>
+<p>A and B are two items of set {html.escape(found.pair)}. Where only they are offered,
+{html.escape(found.model)} gives A {100 * a:.0f} % and B {100 * b:.0f} %. Then a third item joins
+them, the decoy. {html.escape(found.sentence())}</p>
+<figure>{decoy_picture(found)}<figcaption>Each point of the map is a decoy with this {first} and
+{second}, in all else like A. Purple: with the decoy there, more of those who take A or B take A.
+Orange: more of them take B. White: the decoy moves nothing between the two. Small dots are items of
+the table: far from them the model guesses. Hatched: A or B is
+chosen more often with the decoy than without it, though there is more to choose from; no model in
+which every person has fixed tastes can do that.</figcaption></figure>
+{table_html(found.heads(), found.rows())}
+"""
 
 
 def _test(one: IIATest) -> str:

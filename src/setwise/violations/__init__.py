@@ -1,11 +1,17 @@
 """Violations of IIA: how often the choice between some items depends on the others.
 
-By fitted models: ``capacity`` (kappa), ``soft``, ``influences``; in data: ``iia_tests`` (with
+By fitted models: ``capacity`` (kappa), also by region of ``correctness``, ``soft``, ``influences``,
+with intervals by ``bootstrap`` over sets or ``people``; in data: ``iia_tests`` (with
 ``likelihood_ratio``, ``fewer_items``, ``verdict``); the effects that break IIA: ``effects``.
 """
 
 from setwise.violations.bootstrap import SetMean, bootstrap_interval
 from setwise.violations.capacity import Violations, violation_capacity
+from setwise.violations.correctness import (
+    CapacityByRegion,
+    CorrectnessRegion,
+    capacity_by_region,
+)
 from setwise.violations.effects import (
     ContextEffect,
     DecoyEffect,
@@ -20,7 +26,9 @@ from setwise.violations.verdict import IIATest
 
 __all__ = [
     "METHODS",
+    "CapacityByRegion",
     "ContextEffect",
+    "CorrectnessRegion",
     "DecoyEffect",
     "IIATest",
     "Influence",
@@ -28,6 +36,7 @@ __all__ = [
     "SoftViolations",
     "Violations",
     "bootstrap_interval",
+    "capacity_by_region",
     "context_effects",
     "decoy_effect",
     "decoy_grid",

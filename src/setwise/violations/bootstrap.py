@@ -1,14 +1,17 @@
-"""Means over sets, with intervals by the bootstrap: sets are drawn again, with replacement."""
+"""Means over sets, with intervals by the bootstrap: sets are drawn again, with replacement.
+
+Where one person makes many choices, people are drawn instead, each with all of their sets.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int, Shaped
 
 from setwise._errors import InputError
-from setwise.metrics import standard_error
 from setwise.violations.capacity import Violations
+from setwise.violations.people import Group, error_of_mean, numbered
 
 Interval = tuple[float, float]
 Sums = Float[np.ndarray, "sets *rest"]
@@ -27,6 +30,8 @@ class SetMean:
 
     of_sets: Float[np.ndarray, " sets"]
     weight: Float[np.ndarray, " sets"] | None
+    group: Shaped[np.ndarray, " sets"] | None = None
+    """Who made the choice, where people and not sets are independent."""
 
     @property
     def sets(self) -> int:
@@ -36,18 +41,24 @@ class SetMean:
     @property
     def mean(self) -> float:
         """By the sets' weights; NaN over none."""
-        values, weight = _counted(self)
+        values, weight, _ = _counted(self)
         return float(values @ weight / weight.sum()) if len(values) else float("nan")
 
     @property
     def standard_error(self) -> float:
-        """Of the mean, over independent sets."""
-        values, weight = _counted(self)
-        return standard_error(values, weight / weight.sum())
+        """Of the mean, over independent sets; with a group, over independent people."""
+        values, weight, group = _counted(self)
+        return error_of_mean(values, weight / weight.sum(), group)
 
-    def interval(self, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> Interval:
+    def interval(
+        self,
+        level: float = 0.95,
+        resamples: int = 1000,
+        seed: int = 0,
+        group: Group | None = None,
+    ) -> Interval:
         """As :func:`bootstrap_interval`."""
-        return bootstrap_interval(self, level, resamples, seed)
+        return bootstrap_interval(self, level, resamples, seed, group)
 
     def __repr__(self) -> str:
         low, high = self.interval()
@@ -72,8 +83,11 @@ class LevelMatrix:
         names: Sequence[str],
         above: Float[np.ndarray, "sets k l"],
         below: Float[np.ndarray, "sets k_or_one l_or_one"],
+        group: Group | None = None,
     ) -> "LevelMatrix":
         """Sums over sets of ``above`` over those of ``below``, entry by entry.
+
+        With ``group``, one value a set, the intervals are over people.
 
         >>> above, below = np.array([[[1.0]], [[2.0]]]), np.array([[[2.0]], [[4.0]]])
         >>> print(LevelMatrix.ratio(["car"], above, below))
@@ -81,7 +95,7 @@ class LevelMatrix:
         car  0.5000
         """
         below = np.broadcast_to(below, above.shape)
-        low, high = bootstrap(above, below)
+        low, high = bootstrap(above, below, group=group)
         return cls(tuple(names), _over(above.sum(0), below.sum(0)), low, high)
 
     def __str__(self) -> str:
@@ -94,35 +108,56 @@ class LevelMatrix:
 
 
 def bootstrap_interval(
-    measure: SetMean | Violations, level: float = 0.95, resamples: int = 1000, seed: int = 0
+    measure: SetMean | Violations,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+    group: Group | None = None,
 ) -> Interval:
     """The percentile interval of a weighted mean over sets.
 
     So many times, as many sets as there are with a value are drawn with replacement; the interval
     holds the middle ``level`` of their means. Sets are taken as independent: where one person
-    makes many choices, the interval is too narrow.
+    makes many choices, that interval is too narrow, up to sqrt(k) times with k choices each. With
+    a group, people are drawn instead, as many as there are, each with all of their sets.
 
     Args:
         measure: such as what :func:`~setwise.violations.violation_capacity` returns.
         level: how much of the resampled means is in the interval.
         resamples: how many there are.
         seed: of the draws; the same seed gives the same interval.
+        group: who made each choice, one value a set, such as ``choices.group``; else the group
+            that the measure has, if any.
 
     >>> from setwise.violations import Violations
     >>> bootstrap_interval(Violations(np.zeros(5), None))
     (0.0, 0.0)
+    >>> alike = Violations(np.repeat([0.0, 0.5, 1.0], 100), None)
+    >>> low, high = bootstrap_interval(alike)
+    >>> wider_low, wider_high = bootstrap_interval(alike, group=np.repeat([1, 2, 3], 100))
+    >>> wider_low < low < high < wider_high
+    True
     """
-    values, weight = _counted(measure)
+    if group is not None:
+        measure = replace(measure, group=numbered(group, len(measure.of_sets)))
+    values, weight, who = _counted(measure)
     if not len(values):
         return float("nan"), float("nan")
-    low, high = bootstrap(values * weight, weight, level, resamples, seed)
+    low, high = bootstrap(values * weight, weight, level, resamples, seed, who)
     return float(low), float(high)
 
 
 def bootstrap(
-    above: Sums, below: Sums, level: float = 0.95, resamples: int = 1000, seed: int = 0
+    above: Sums,
+    below: Sums,
+    level: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+    group: Group | None = None,
 ) -> tuple[Float[np.ndarray, "*rest"], Float[np.ndarray, "*rest"]]:
     """Percentile intervals of the sum over sets of ``above`` over that of ``below``.
+
+    With ``group``, one value a set, the sets of one value are drawn together.
 
     >>> low, high = bootstrap(np.array([1.0, 3.0]), np.ones(2), level=0.9)
     >>> float(low), float(high)  # means of two draws are 1, 2, 2 or 3
@@ -134,16 +169,27 @@ def bootstrap(
         raise InputError(f"resamples={resamples} must be at least 1")
     if seed < 0:
         raise InputError(f"seed={seed} must be at least 0")
-    rng, sets, shape = np.random.default_rng(seed), len(above), above.shape[1:]
-    flat = np.hstack([above.reshape(sets, -1), below.reshape(sets, -1)])
+    rng, shape = np.random.default_rng(seed), above.shape[1:]
+    flat = np.hstack([one.reshape(len(above), -1) for one in (above, below)])
+    if group is not None:
+        flat = _summed(flat, numbered(group, len(above)))
+    units = len(flat)
     drawn = np.empty((resamples, flat.shape[1]))
     for number in range(resamples):
-        drawn[number] = np.bincount(rng.integers(sets, size=sets), minlength=sets) @ flat
+        drawn[number] = np.bincount(rng.integers(units, size=units), minlength=units) @ flat
     means = _over(*np.hsplit(drawn, 2))
     tails = [(1 - level) / 2, (1 + level) / 2]
     with np.errstate(invalid="ignore"):
         low, high = _quantiles(means, tails)
     return low.reshape(shape), high.reshape(shape)
+
+
+def _summed(
+    flat: Float[np.ndarray, "sets m"], person: Int[np.ndarray, " sets"]
+) -> Float[np.ndarray, "people m"]:
+    """The sums of each person's sets."""
+    order = np.argsort(person, kind="stable")
+    return np.add.reduceat(flat[order], np.searchsorted(person[order], np.unique(person)))
 
 
 def _quantiles(
@@ -163,7 +209,9 @@ def _over(above: Float[np.ndarray, "*m"], below: Float[np.ndarray, "*m"]) -> np.
 
 def _counted(
     measure: SetMean | Violations,
-) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"], Shaped[np.ndarray, " m"] | None]:
+    """Of the sets that have a value: it, their weights, and who made the choice."""
     counted = ~np.isnan(measure.of_sets)
     values = measure.of_sets[counted]
-    return values, np.ones(len(values)) if measure.weight is None else measure.weight[counted]
+    weight = np.ones(len(values)) if measure.weight is None else measure.weight[counted]
+    return values, weight, None if measure.group is None else measure.group[counted]

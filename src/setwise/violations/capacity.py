@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 
 from setwise._errors import InputError
 from setwise.choices import Encoded
 from setwise.estimators import Estimator
-from setwise.metrics import standard_error
 from setwise.training.removals import Removals, removals
+from setwise.violations.people import Group, error_of_mean, people
 from setwise.violations.row_removals import row_removals
 
 
@@ -29,6 +29,8 @@ class Violations:
     """Of each set, the share of removals that change the choice; NaN with fewer than two items."""
     weight: Float[np.ndarray, " sets"] | None
     """Of each set, where the choices have weights."""
+    group: Shaped[np.ndarray, " sets"] | None = None
+    """Who made the choice, where people and not sets are independent."""
 
     @property
     def sets(self) -> int:
@@ -42,14 +44,24 @@ class Violations:
 
     @property
     def standard_error(self) -> float:
-        """Of kappa, over independent sets: sqrt(m/(m - 1) sum_i p_i^2 (v_i - kappa)^2)."""
+        """Of kappa, over independent sets: sqrt(m/(m - 1) sum_i p_i^2 (v_i - kappa)^2).
+
+        With a group, over independent people: what is squared is then the sum of a person's sets.
+        """
         values, share = self._values_and_shares(self._counted)
-        return standard_error(values, share)
+        return error_of_mean(
+            values, share, None if self.group is None else self.group[self._counted]
+        )
 
     def kappa_where(self, mask: Bool[np.ndarray, " sets"]) -> float:
         """The mean over some of the sets, such as those that a model gets right; NaN over none."""
         values, share = self._values_and_shares(self._counted & mask)
         return float(values @ share) if len(values) else float("nan")
+
+    def where(self, mask: Bool[np.ndarray, " sets"]) -> "Violations":
+        """Of some of the sets alone."""
+        weight, group = (None if one is None else one[mask] for one in (self.weight, self.group))
+        return Violations(self.of_sets[mask], weight, group)
 
     def __repr__(self) -> str:
         return f"Violations(kappa {self.kappa:.4f} ± {self.standard_error:.4f}; {self.sets:,} sets)"
@@ -66,7 +78,9 @@ class Violations:
         return values, weight / weight.sum()
 
 
-def violation_capacity(estimator: Estimator, data: Any) -> Violations:
+def violation_capacity(
+    estimator: Estimator, data: Any, group: str | Group | None = None
+) -> Violations:
     """How often taking away an item that was not chosen changes what is: 0 for every IIA model.
 
         kappa = mean over s with n >= 2 of 1/(n - 1) sum over x in s, x != y, of 1{h(s - x) != y}
@@ -80,6 +94,9 @@ def violation_capacity(estimator: Estimator, data: Any) -> Violations:
         estimator: a fitted model.
         data: a :class:`~setwise.Choices`, whose weights count, or any table with the columns of
             the training table, in which all sets count alike. What was chosen plays no part.
+        group: who made each choice, for errors and intervals where one person makes many: the
+            column that ``read(group=...)`` named, a context column, any column of a table that is
+            constant within sets, or one value a set.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.load("swissmetro").sample(200)
@@ -87,6 +104,7 @@ def violation_capacity(estimator: Estimator, data: Any) -> Violations:
     0.0
     """
     choices = estimator._choices(data)
+    who = None if group is None else people(choices, data, group)
     if (choices.sizes < 2).all():
         raise InputError(
             "every set has only one item, and a choice from it cannot change; "
@@ -103,7 +121,7 @@ def violation_capacity(estimator: Estimator, data: Any) -> Violations:
     of_sets = np.full(len(choices), np.nan)
     several = choices.sizes >= 2
     of_sets[several] = changed[several] / tried[several]
-    return Violations(of_sets, choices.weight)
+    return Violations(of_sets, choices.weight, who)
 
 
 def _removals(estimator: Estimator, part: Encoded) -> Removals:

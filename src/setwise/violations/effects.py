@@ -180,14 +180,13 @@ def decoy_effect(
         columns[feature.column] = np.full(len(flat), (context or {})[feature.column])
     p = estimator.predict_proba(columns)
     with_decoy = p[2:].reshape(-1, 3).astype(np.float64)
-    names = tuple(
-        feature.column for feature in roles.items if columns[feature.column].dtype.kind in "iuf"
-    )
+    used = dict.fromkeys(feature.column for feature in roles.items)
+    names = tuple(name for name in used if columns[name].dtype.kind in "iuf")
     places = np.stack([columns[name][4::3].astype(np.float64) for name in names], 1)
     return DecoyEffect(names, places, (float(p[0]), float(p[1])), *with_decoy.T)
 
 
-def decoy_grid(**values: Sequence[int | float] | Float[np.ndarray, " k"]) -> list[dict[str, float]]:
+def decoy_grid(**values: Sequence[int | float] | Float[np.ndarray, "_"]) -> list[dict[str, float]]:
     """All combinations of these features' values, the last one changing fastest.
 
     >>> decoy_grid(price=[1, 2], stars=[3.0])
@@ -250,7 +249,8 @@ def _effect(
 ) -> ContextEffect:
     number = len(counts)
     flat = counts.reshape(number, 6)
-    draws = [rng.multinomial(number, np.full(number, 1 / number)) @ flat for _ in range(RESAMPLES)]
+    drawn = (rng.integers(number, size=number) for _ in range(RESAMPLES))
+    draws = [np.bincount(people, minlength=number) @ flat for people in drawn]
     total = counts.sum(0)
     resampled = np.array(draws).reshape(-1, 2, 3)
     a, b, mean = _relative_shares(total)

@@ -5,14 +5,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from scipy.special import logsumexp
 
+from setwise._errors import InputError
 from setwise.choices import Choices
 from setwise.choices.alternatives import Alternatives
 from setwise.choices.pairs import Pairs
 from setwise.estimators import Estimator
 from setwise.violations.bootstrap import LevelMatrix
+from setwise.violations.people import Group, people
 from setwise.violations.without_each import Left, without_each
 
 
@@ -50,7 +52,12 @@ class Influence:
         return self.of_set(number) - dealt
 
 
-def influence(estimator: Estimator, data: Any, by: str | Sequence[str] | None = None) -> Influence:
+def influence(
+    estimator: Estimator,
+    data: Any,
+    by: str | Sequence[str] | None = None,
+    group: str | Group | None = None,
+) -> Influence:
     """The change of P(a) when b leaves, for all pairs of items of every set.
 
         change_s(a, b) = P_{s-b}(a) - P_s(a),   change_s(b, b) = -P_s(b)
@@ -60,12 +67,15 @@ def influence(estimator: Estimator, data: Any, by: str | Sequence[str] | None = 
 
         between(k, l) = sum_s sum over a in k, b in l, a != b, of change_s(a, b) / number of such b
 
-    with bootstrap intervals over sets. Memory is 8 bytes a pair of items, with ``by`` some 50.
+    with bootstrap intervals over sets, or over people. Memory is 8 bytes a pair of items, with
+    ``by`` some 50.
 
     Args:
         estimator: a fitted model.
         data: a :class:`~setwise.Choices` or any table with the columns of the training table.
         by: a column whose levels are alternatives, or several 0/1 columns that tell them apart.
+        group: who made each choice, for the intervals of ``between``: as in
+            :func:`~setwise.violations.violation_capacity`.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.generate("mnl", sets=50, items=3).choices
@@ -73,7 +83,10 @@ def influence(estimator: Estimator, data: Any, by: str | Sequence[str] | None = 
     >>> found.of_set(0).round(4)[:, 0].tolist()  # a third each; then a half
     [-0.3333, 0.1667, 0.1667]
     """
+    if by is None and group is not None:
+        raise InputError("group= is for the intervals between alternatives; name them with by=")
     choices = estimator._choices(data)
+    who = None if group is None else people(choices, data, group)
     outside = int(estimator.schema_.outside)
     rows, columns = choices.sizes + outside, choices.sizes
     begins = np.concatenate([[0], np.cumsum(rows * columns)])
@@ -94,7 +107,7 @@ def influence(estimator: Estimator, data: Any, by: str | Sequence[str] | None = 
         )
         values[flat[real]] = change[real]
     pairs = Pairs(values, rows, columns)
-    found = None if by is None else _between(pairs, choices, data, by, bool(outside))
+    found = None if by is None else _between(pairs, choices, data, by, bool(outside), who)
     return Influence(pairs, probability, choices.weight, found)
 
 
@@ -110,7 +123,12 @@ def _of(one: Left) -> tuple[Float[np.ndarray, "m width"], Float[np.ndarray, "m g
 
 
 def _between(
-    pairs: Pairs, choices: Choices, data: Any, by: str | Sequence[str], outside: bool
+    pairs: Pairs,
+    choices: Choices,
+    data: Any,
+    by: str | Sequence[str],
+    outside: bool,
+    who: Int[np.ndarray, " sets"] | None,
 ) -> LevelMatrix:
     found = alternatives(choices, data, by, outside)
     above = pairs.between(found.codes, len(found.names), apart=True)
@@ -118,7 +136,7 @@ def _between(
     below = count.between(found.codes, len(found.names), apart=False).sum(1, keepdims=True)
     weight = np.ones(len(choices)) if choices.weight is None else choices.weight
     each = weight[:, None, None]
-    return LevelMatrix.ratio(found.names, above * each, below * each)
+    return LevelMatrix.ratio(found.names, above * each, below * each, who)
 
 
 def alternatives(

@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 from setwise._errors import InputError
 from setwise.estimators import Estimator
 from setwise.violations.bootstrap import SetMean
+from setwise.violations.people import Group, people
 from setwise.violations.without_each import Left, without_each
 
 ROUNDING = 1e-5
@@ -40,7 +41,9 @@ class SoftViolations:
         return "\n".join(lines)
 
 
-def soft_violations(estimator: Estimator, data: Any) -> SoftViolations:
+def soft_violations(
+    estimator: Estimator, data: Any, group: str | Group | None = None
+) -> SoftViolations:
     """How much taking an item away changes what the model says of the others.
 
         odds = mean over s of mean over x in s and pairs a, b in s - x of
@@ -61,6 +64,8 @@ def soft_violations(estimator: Estimator, data: Any) -> SoftViolations:
         estimator: a fitted model.
         data: a :class:`~setwise.Choices`, whose weights count, or any table with the columns of
             the training table. What was chosen plays no part.
+        group: who made each choice, for errors and intervals where one person makes many: as in
+            :func:`~setwise.violations.violation_capacity`.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.load("swissmetro").sample(200)
@@ -69,6 +74,7 @@ def soft_violations(estimator: Estimator, data: Any) -> SoftViolations:
     (0.0, 0.0)
     """
     choices = estimator._choices(data)
+    who = None if group is None else people(choices, data, group)
     if (choices.sizes < 2).all():
         raise InputError(
             "every set has only one item, and nothing can be taken away from it; "
@@ -79,7 +85,9 @@ def soft_violations(estimator: Estimator, data: Any) -> SoftViolations:
         several = choices.sizes[one.sets] >= 2
         odds[one.sets] = np.where(several, _moved_odds(one), np.nan)
         regularity[one.sets] = np.where(several, _falling(one), np.nan)
-    return SoftViolations(SetMean(odds, choices.weight), SetMean(regularity, choices.weight))
+    return SoftViolations(
+        SetMean(odds, choices.weight, who), SetMean(regularity, choices.weight, who)
+    )
 
 
 def _moved_odds(one: Left) -> Float[np.ndarray, " m"]:

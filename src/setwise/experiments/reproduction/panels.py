@@ -21,6 +21,7 @@ from setwise.experiments.reproduction.tables import (
     setting_name,
     spread_note,
 )
+from setwise.violations.correctness import region_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -150,7 +151,13 @@ def region_table(results: Results, setting: Setting) -> Table | None:
     for right in subsets:
         found = [one for one in here if set(one.right) == set(right)]
         share = Value(100 * sum(one.sets for one in found) / total, form=".1f")
-        rows.append(Row("", _region_name(right), (share, *(_pooled(found, m) for m in REGIONS))))
+        rows.append(
+            Row(
+                "",
+                region_name([display_name(one) for one in right], len(REGIONS)),
+                (share, *(_pooled(found, m) for m in REGIONS)),
+            )
+        )
     return Table(
         "figure_regions",
         f"Violation capacity by correctness region: {setting_name(setting)}",
@@ -159,15 +166,6 @@ def region_table(results: Results, setting: Setting) -> Table | None:
         tuple(rows),
         (f"Over {total:,} test sets of all splits together.",),
     )
-
-
-def _region_name(right: Sequence[str]) -> str:
-    if not right:
-        return "none"
-    if len(right) == len(REGIONS):
-        return "all"
-    names = ", ".join(display_name(model) for model in right)
-    return f"{names} only" if len(right) == 1 else names
 
 
 def _pooled(found: Sequence[Region], model: str) -> Value | None:

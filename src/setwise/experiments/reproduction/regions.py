@@ -1,7 +1,6 @@
 """Violation capacity by region: on the sets that some models get right and others wrong."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -9,6 +8,7 @@ from jaxtyping import Bool, Float
 from setwise.experiments.reproduction.cells import Cell
 from setwise.experiments.reproduction.protocol import REGIONS
 from setwise.experiments.reproduction.results import Region
+from setwise.violations.correctness import correctness_regions
 
 
 def regions(cells: Mapping[str, Sequence[Cell]]) -> list[Region]:
@@ -25,16 +25,15 @@ def regions(cells: Mapping[str, Sequence[Cell]]) -> list[Region]:
 
 
 def _of_split(cells: Sequence[Cell]) -> Iterator[Region]:
-    right = np.array([cell.right for cell in cells], bool)
+    right = {name: np.array(cell.right, bool) for name, cell in zip(REGIONS, cells, strict=True)}
     violations = np.array([cell.violations for cell in cells], float)
     outcome = cells[0].outcome
-    for wanted in product((True, False), repeat=len(REGIONS)):
-        here = (right == np.array(wanted)[:, None]).all(0)
+    for names, here in correctness_regions(right):
         yield Region(
             outcome.data,
             outcome.max_items,
             outcome.split,
-            tuple(name for name, one in zip(REGIONS, wanted, strict=True) if one),
+            names,
             int(here.sum()),
             dict(zip(REGIONS, _means(violations, here), strict=True)),
         )

@@ -4,7 +4,7 @@ import os
 import platform
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from setwise.experiments.reproduction.results import Method, Outcome
 from setwise.experiments.tuned import tune_parts
 from setwise.metrics import Metrics
 from setwise.violations import violation_capacity
+from setwise.violations.correctness import predicted_right
 
 OnShare = Callable[[float], None]
 """Called with the share of a unit that is done, from 0 to 1."""
@@ -119,18 +120,13 @@ def _cell(
     kappa, right, violations = None, None, None
     if unit.method.model in REGIONS:
         found = violation_capacity(estimator, test)
-        kappa, right = found.kappa, _right(estimator, test)
+        kappa, right = found.kappa, predicted_right(estimator, test).tolist()
         violations = found.of_sets.tolist()  # a number each: sets of one item are left out
     outcome = Outcome(
         unit.data, unit.max_items, unit.method, number, dict(tested), kappa, tuned,
         round(seconds, 3), machine(),
     )  # fmt: skip
     return Cell(outcome, right, violations)
-
-
-def _right(estimator: Estimator, test: Choices) -> Sequence[bool]:
-    """Whether the chosen item of each set is the likeliest; a shared first place is not enough."""
-    return [bool(one) for one in estimator.outcomes(test).ranks.top(1) == 1]
 
 
 @cache

@@ -1,0 +1,164 @@
+"""The commands of ``setwise theory``: rationalise, bases and model."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from setwise.cli import show
+from setwise.cli.predict import ModelFile
+from setwise.cli.source import TABLE_HELP, Json
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="The theory of aggregation as running code: what it can express, and what a model does.",
+)
+
+CHOICES_HELP = (
+    "What is chosen from each set, as 'ab:a,bc:b,ac:c,abc:a': items are single letters, and every "
+    "set of two items or more has its choice."
+)
+Report = Annotated[
+    Path | None, typer.Option(help="Write a page with tables and pictures here (HTML).")
+]
+
+
+@app.command()
+def rationalise(
+    choices: Annotated[str | None, typer.Argument(help=CHOICES_HELP)] = None,
+    random: Annotated[
+        int | None, typer.Option(help="Instead: choices by lot from so many items, at most 12.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the lot; 0 if not given.")] = None,
+    rho: Annotated[int, typer.Option(help="How much a self's range counts; a whole number.")] = 1,
+    report: Report = None,
+    json: Json = False,
+) -> None:
+    """Find selves whose aggregation makes exactly these choices, and check every set.
+
+    Of ale, beer and cider together someone takes ale; without beer, cider. No single utility does
+    that, and no order of the three. Six selves do: the command shows them, and what they score.
+
+    Example: setwise theory rationalise ab:a,bc:b,ac:c,abc:a --report selves.html
+
+    Choices by lot are no harder: whatever people do, some aggregation does it.
+
+    Example: setwise theory rationalise --random 4 --seed 1
+    """
+    from setwise._errors import InputError
+    from setwise._files import check_writable
+    from setwise.experiments import write_rationalisation
+    from setwise.experiments.rationalise_report import (
+        SET_HEADS,
+        checked,
+        rationalisation_json,
+        set_rows,
+    )
+    from setwise.theory import ChoiceFunction
+    from setwise.theory import rationalise as run
+    from setwise.theory.choice_functions import written
+
+    if (choices is None) == (random is None):
+        raise InputError("give choices, such as ab:a,bc:b,ac:c,abc:a, or --random 4, one of them")
+    if seed is not None and random is None:
+        raise InputError("--seed is of the lot; give --random too, or leave it out")
+    if report is not None:
+        check_writable(report)
+    if choices is not None:
+        given = ChoiceFunction.from_table(_table(choices))
+    else:
+        given = ChoiceFunction.random(random or 0, seed or 0)
+    found = run(given, rho)
+    if json:
+        show.as_json(rationalisation_json(found))
+    else:
+        print(given)
+        broken = ", ".join(written(subset) for subset in given.violations())
+        print(f"\nviolate IIA: {broken or 'none, one order explains all choices'}\n")
+        print(found.describe())
+        show.table(SET_HEADS, set_rows(found), numbers=False)
+        print(checked(found))
+    if report is not None:
+        write_rationalisation(found, report)
+        show.note(f"wrote {report}")
+
+
+@app.command()
+def bases(json: Json = False) -> None:
+    """List which mechanisms have a triple basis, which provably have none, and why.
+
+    A triple basis is a group of selves that prefers x1 to x2 and is silent on every other set. A
+    mechanism that has one can change any single choice without touching the others.
+
+    Example: setwise theory bases
+    """
+    from setwise.experiments.rationalise_report import BASIS_HEADS, UNDECIDED, basis_verdicts
+
+    verdicts = basis_verdicts()
+    if json:
+        mechanisms = [one.to_json() for one in verdicts]
+        show.as_json({"mechanisms": mechanisms, "undecided": UNDECIDED})
+        return
+    show.table(BASIS_HEADS, [one.row() for one in verdicts], numbers=False)
+    print(UNDECIDED)
+
+
+@app.command()
+def model(
+    model: ModelFile,
+    table: Annotated[str, typer.Argument(help=TABLE_HELP)],
+    report: Report = None,
+    json: Json = False,
+) -> None:
+    """Show which score function of a model decides where, and the bounds on its error.
+
+    Give the table that the model was trained on: the bounds of Theorems 2 (SDW) and 3 (SDE) are
+    about it. Where the theory does not cover a model, the reason is shown.
+
+    Example: setwise theory model swissmetro.setwise swissmetro --report theory.html
+    """
+    from setwise._files import check_writable
+    from setwise.choices import open_choices
+    from setwise.cli.tables import is_data_file, read_table
+    from setwise.estimators import load
+    from setwise.experiments import examine_theory, write_theory_report
+
+    if report is not None:
+        check_writable(report)
+    estimator = load(model)
+    choices = (
+        open_choices(table).in_memory()
+        if is_data_file(table)
+        else estimator.read(read_table(table), with_choice=True)
+    )
+    found = examine_theory(estimator, choices)
+    if json:
+        show.as_json(found.to_json())
+    else:
+        print(found)
+    if report is not None:
+        write_theory_report(found, report)
+        show.note(f"wrote {report}")
+
+
+def _table(text: str) -> dict[Iterable[str], str]:
+    """Sets and their choices, as they are written on the command line."""
+    from setwise._errors import InputError
+
+    found: dict[Iterable[str], str] = {}
+    for one in text.split(","):
+        subset, colon, choice = (part.strip() for part in one.partition(":"))
+        if not colon or not subset.isalpha() or len(choice) != 1:
+            raise InputError(
+                f"'{one}' is no set:choice; write the set's letters and the one that is chosen, "
+                "for example ab:a"
+            )
+        if len(set(subset)) < len(subset):
+            raise InputError(f"the set '{subset}' has a letter twice; give each item once")
+        if choice not in subset:
+            raise InputError(f"'{choice}' is chosen from '{subset}', but is not in it")
+        if subset in found:
+            raise InputError(f"the set '{subset}' is given twice; give each set one choice")
+        found[subset] = choice
+    return found
