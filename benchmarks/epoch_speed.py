@@ -23,9 +23,10 @@ def networks(ragged: bool = False) -> list[Side]:
     """Models in which the set matters."""
     padded = "padded, with a mask" if ragged else ""
     cannot = "not at all" if ragged else ""
+    ours = ("--model", "sda_inner")
     torch_sda = ("PyTorch SDA, by hand", "rival_torch_sda.py", "torch", ())
     return [
-        Side(SDA, "setwise_epoch.py", None, ("--model", "sda"), remark=padded and "as they are"),
+        Side(SDA, "setwise_epoch.py", None, ours, remark=padded and "as they are"),
         Side(*torch_sda, THREADS, SDA, padded),
         choice_learn("RUMnet", SDA, padded),
         choice_learn("ResLogit", SDA, padded),

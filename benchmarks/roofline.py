@@ -92,7 +92,7 @@ def operations_by_xla(shape: Shape) -> float | None:
         np.arange(sets + 1) * shape.items, np.zeros(sets, np.int64), None,
     )  # fmt: skip
     sizes = Sizes(shape.dimension, shape.components, shape.hidden)
-    state = loop.start(ZOO["sda"].build(shape.features, sizes, jax.random.key(0)))
+    state = loop.start(ZOO["sda_inner"].build(shape.features, sizes, jax.random.key(0)))
     hyper = loop.Hyper(jnp.float32(1e-3), jnp.float32(1e-2), None)
     batches = jnp.zeros((40, sets), jnp.int32), jnp.zeros(40, jnp.int32)
     inputs = (to_device(encoded), *batches, hyper, jax.random.key(0))

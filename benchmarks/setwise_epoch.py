@@ -12,7 +12,7 @@ import side
 
 import setwise as sw
 
-SIZES = {"sda": setwise_sda.SDA, "fate": sw.models.Sizes(hidden=32), "mnl": sw.models.Sizes()}
+SIZES = {"sda_inner": setwise_sda.SDA, "fate": sw.models.Sizes(hidden=32), "mnl": sw.models.Sizes()}
 
 
 def train(choices: side.Data, given: argparse.Namespace) -> side.Trained:

@@ -59,7 +59,7 @@ def train(path: str) -> dict[str, Any]:
     training, valid = sw.split(sw.open_choices(path), (1 - VALIDATION, VALIDATION), seed=SEED)
     learning, (schema, seen) = timed(lambda: sw.Schema.learn(training))
     how = sw.Training(epochs=2, batch_size=BATCH_SIZE)
-    sda = sw.SDA(training=how, seed=SEED)
+    sda = sw.SDA.paper(training=how, seed=SEED)
     model = sda.blueprint.initial(schema.width, sda.sizes(), jnp.uint32(SEED))
     moments = [time.perf_counter()]
     result = fit(

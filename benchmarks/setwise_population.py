@@ -29,7 +29,7 @@ def main() -> None:
     members = [Member(how, seed=number if apart else 0) for number in range(given.lanes)]
     moments = [time.perf_counter()]
     fit_population(
-        sw.models.ZOO["sda"], SDA, [task], members,
+        sw.models.ZOO["sda_inner"], SDA, [task], members,
         on_epoch=lambda record: moments.append(time.perf_counter()),
     )  # fmt: skip
     steady = np.diff(moments)[1:]

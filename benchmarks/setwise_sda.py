@@ -38,7 +38,7 @@ def train(
     validation: sw.Choices,
     how: sw.Training,
     seed: int,
-    name: str = "sda",
+    name: str = "sda_inner",
     sizes: sw.models.Sizes = SDA,
 ) -> tuple[np.ndarray, sw.training.Fit]:
     """Seconds of each epoch, and the fit, of a model of the zoo.
@@ -70,7 +70,7 @@ def main() -> None:
     how = options(given.epochs)
     alone, result = train(choices, valid.take(np.array([0])), how, given.seed)
     validated, _ = train(choices, valid, how, given.seed)
-    estimator = sw.SDA(
+    estimator = sw.SDA.paper(
         L, components=K, hidden=HIDDEN, wiring="joint", comparison="inner",
         training=how, seed=given.seed,
     )  # fmt: skip

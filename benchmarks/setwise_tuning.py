@@ -29,7 +29,7 @@ def main() -> None:
     given = parser.parse_args()
     choices = read(data.read(given.data))
     training = sw.Training(epochs=given.epochs, patience=25, stop_on="accuracy")
-    model = sw.SDA(L, components=K, hidden=HIDDEN, training=training)
+    model = sw.SDA.paper(L, components=K, hidden=HIDDEN, training=training)
     with tempfile.TemporaryDirectory() as folder:
         tuning = sw.Tuning(given.trials, "paper", storage=Path(folder) / "studies.sqlite")
         found, tests = run(model, choices, given.splits, tuning)

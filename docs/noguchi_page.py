@@ -54,8 +54,8 @@ def models(seed: int = 0) -> dict[str, Any]:
     """The models that the page compares."""
     common: dict[str, Any] = {"ensemble": 8, "training": TRAINING, "seed": seed}
     return {
-        "SDA": sw.SDA(comparison="difference", **common),
-        "SDA, inner": sw.SDA(**common),
+        "SDA": sw.SDA.paper(comparison="difference", **common),
+        "SDA, inner": sw.SDA.paper(**common),
         "MNL": sw.MNL(),
     }
 

@@ -182,7 +182,7 @@ def parameters() -> str:
     constant, slope = evidence.PRINTED
     found = list(evidence.architectures())
     same_slope = [one[0] for one in found if one[1] == slope]
-    (sda,) = (entry for entry in zoo() if entry.name == "sda")
+    (sda,) = (entry for entry in zoo() if entry.name == "sda_inner")
     one, two = sda.parameters(1) or 0, sda.parameters(2) or 0
     layers = evidence.HIDDEN * (evidence.HIDDEN + evidence.DIMENSION)
     deep, net = evidence.chain(256, 256, 256, 256, 1), evidence.chain(1024, 512, 2)
@@ -196,7 +196,7 @@ def parameters() -> str:
         f"Of {len(found):,} architectures that we counted, {found.count(evidence.PRINTED)} have "
         f"{constant} + {slope}d. {len(same_slope)} have the slope; the least constant "
         f"among them is {min(same_slope):,}.\n"
-        f"- Our `sda`, with vectors of 16 numbers: {2 * one - two:,} + {two - one}d."
+        f"- Our `sda_inner`, with vectors of 16 numbers: {2 * one - two:,} + {two - one}d."
     )
 
 

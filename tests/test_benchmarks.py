@@ -151,7 +151,7 @@ def test_our_fit_reaches_the_optimum(tmp_path, ragged):
 
 def test_our_epochs_run(tmp_path):
     path = small(tmp_path, ragged=True)
-    options = ("--times", 3, "--model", "sda")
+    options = ("--times", 3, "--model", "sda_inner")
     found = report.attempt(sys.executable, "setwise_epoch.py", path, *options)
     assert 0 < found["epoch_seconds"] < found["first_epoch_seconds"]
     assert found["parameters"] > 10_000

@@ -131,7 +131,7 @@ def test_the_compromise_effect(name):
 
 ABLATIONS = {
     # name: (w, r, mu, comparison), rows of the paper's table of ablated models
-    "sda": ("JointNetwork", "JointNetwork", "KinkedTanh", "inner"),
+    "sda_inner": ("JointNetwork", "JointNetwork", "KinkedTanh", "inner"),
     "sda_tanh": ("JointNetwork", "JointNetwork", "Tanh", "inner"),
     "sda_linear": ("JointNetwork", "JointNetwork", "Identity", "inner"),
     "sda_vector": ("Vector", "JointNetwork", "KinkedTanh", "inner"),

@@ -125,7 +125,7 @@ def result():
     models = {
         "logit": sw.MNL(),
         "weights": sw.SDW(3, training=sw.Training(epochs=2)),
-        "all": sw.SDA(3, training=sw.Training(epochs=2)),
+        "all": sw.SDA.paper(3, training=sw.Training(epochs=2)),
     }
     return sw.compare(models, choices, splits=2, seed=7)
 

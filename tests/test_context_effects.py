@@ -250,5 +250,7 @@ def test_sda_reproduces_noguchis_effects():
     choices = sw.read(table, set="set_id", chosen="chosen", items=["x1_z", "x2_z"])
     # 75 epochs is what held-out sets stopped at; here all sets are described.
     training = sw.Training(epochs=75, learning_rate=3e-3)
-    model = sw.SDA(comparison="difference", training=training, ensemble=8).fit(choices, choices)
+    model = sw.SDA.paper(comparison="difference", training=training, ensemble=8).fit(
+        choices, choices
+    )
     assert np.abs(deviations(model, table)).max() < 0.05

@@ -19,7 +19,9 @@ QUICK = sw.Training(epochs=4, batch_size=32, learning_rate=3e-2)
 MODELS = {
     "sdw": sw.SDW(2, hidden=4, training=QUICK, ensemble=2),
     "sde": sw.SDE(2, hidden=4, training=QUICK, ensemble=2),
-    "sda": sw.SDA(2, components=2, hidden=4, training=replace(QUICK, dropout=0.1), ensemble=2),
+    "sda": sw.SDA.paper(
+        2, components=2, hidden=4, training=replace(QUICK, dropout=0.1), ensemble=2
+    ),
     "lam": sw.ChoiceModel("lam", dimension=2, training=QUICK, ensemble=2),
 }
 
@@ -151,7 +153,7 @@ def test_an_ensemble_of_one_is_the_plain_model(parts):
 
 def test_the_size_is_a_parameter_like_any_other(fitted):
     assert clone(fitted["sda"]).get_params()["ensemble"] == 2
-    assert sw.SDA().get_params()["ensemble"] == 1
+    assert sw.SDA().get_params()["ensemble"] == 8
 
 
 @pytest.mark.parametrize("size", [0, -3])

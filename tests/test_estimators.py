@@ -211,7 +211,7 @@ def test_context_is_used_by_set_dependent_models_only():
     training = sw.Training(epochs=30, learning_rate=1e-2)
     assert sw.MNL().fit(train).score(test) < 0.56
     assert sw.SDW(4, training=training).fit(train, valid).score(test) > 0.75
-    assert sw.SDA(4, training=training).fit(train, valid).score(test) > 0.75
+    assert sw.SDA.paper(4, training=training).fit(train, valid).score(test) > 0.75
 
 
 def test_the_outside_option_is_learned_and_takes_its_share():
@@ -266,9 +266,9 @@ def test_fit_refuses_what_it_cannot_learn_from(choices):
 
 def test_sizes_and_seeds_that_make_no_model_are_refused(choices):
     with pytest.raises(sw.InputError, match="dimension=0 must be at least 1"):
-        sw.SDA(dimension=0).fit(choices)
+        sw.SDA.paper(dimension=0).fit(choices)
     with pytest.raises(sw.InputError, match="seed=-1 must be at least 0"):
-        sw.SDA(seed=-1).fit(choices, choices)
+        sw.SDA.paper(seed=-1).fit(choices, choices)
 
 
 @pytest.mark.slow

@@ -43,7 +43,7 @@ def read(data):
 MODELS = {
     "mnl": sw.MNL,
     "sdw": lambda: sw.SDW(dimension=2, training=QUICK, seed=3),
-    "sda": lambda: sw.SDA(dimension=2, components=3, training=QUICK),
+    "sda": lambda: sw.SDA.paper(dimension=2, components=3, training=QUICK),
 }
 
 

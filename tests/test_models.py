@@ -103,7 +103,7 @@ def test_difference_without_mu_is_exactly_sdw():
 
 
 def test_shared_wiring_is_one_network_on_each_score_alone():
-    model = ZOO["sda"].build(
+    model = ZOO["sda_inner"].build(
         5, Sizes(dimension=4, components=3, wiring="shared"), jax.random.key(3)
     )
     x = jax.random.normal(jax.random.key(4), (6, 5))
@@ -120,14 +120,14 @@ def test_shared_wiring_is_one_network_on_each_score_alone():
 
 @pytest.mark.parametrize(("wiring", "kind"), [("joint", JointNetwork), ("shared", SharedNetwork)])
 def test_the_wiring_asked_for_is_built(wiring, kind):
-    model = ZOO["sda"].build(5, Sizes(wiring=wiring), jax.random.key(0))
+    model = ZOO["sda_inner"].build(5, Sizes(wiring=wiring), jax.random.key(0))
     assert isinstance(model.w, kind)
     assert isinstance(model.r, kind)
 
 
 def test_the_papers_sizes():
     """l = 24 scores; two hidden layers of 16 in both networks; k = 16 where vectors compare."""
-    model = ZOO["sda"].build(8, Sizes(), jax.random.key(0))
+    model = ZOO["sda_inner"].build(8, Sizes(), jax.random.key(0))
     assert model.F.theta.shape == (8, 24, 16)
     assert model.w.network.first.weight.shape == (24 * 16, 16)
     assert model.w.network.second.weight.shape == (16, 16)
@@ -143,7 +143,7 @@ def test_dropout_keeps_the_mean_and_its_share():
 
 
 def test_dropout_that_keeps_all_changes_nothing_and_other_dropout_does():
-    model = ZOO["sda"].build(5, Sizes(), jax.random.key(0))
+    model = ZOO["sda_inner"].build(5, Sizes(), jax.random.key(0))
     x, present = jax.random.normal(jax.random.key(1), (6, 5)), jnp.ones(6, bool)
     plain = model.scores(x, present)
     np.testing.assert_allclose(

@@ -253,7 +253,7 @@ def test_parameters_are_counted_as_our_sda_has_them(wiring, reads, k):
     w = evidence.set_network(reads, k, 24, biases=True)
     r = evidence.set_network(reads, k, 24 * k, biases=True)
     wanted = w[0] + r[0] + 1 + 24 * k * 7
-    assert ZOO["sda"].parameters(7, Sizes(components=k, wiring=wiring)) == wanted
+    assert ZOO["sda_inner"].parameters(7, Sizes(components=k, wiring=wiring)) == wanted
     assert (w[0] + r[0] + 1, 24 * k) in set(evidence.architectures())
 
 

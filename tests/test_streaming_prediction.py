@@ -139,7 +139,7 @@ def test_compiled_models_agree_up_to_rounding(logit, kind, order, in_chunks, tmp
     model = logit
     if kind == "sda":
         choices = sw.read(table, **ROLES)
-        model = sw.SDA(dimension=2, training=sw.Training(epochs=1)).fit(choices, choices)
+        model = sw.SDA.paper(dimension=2, training=sw.Training(epochs=1)).fit(choices, choices)
     in_chunks(75)
     found, expected = streamed(model, table, tmp_path), whole(model, table)
     assert_frame_equal(found, expected, rel_tol=1e-6, abs_tol=0)

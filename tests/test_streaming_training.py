@@ -53,7 +53,7 @@ def parts(choices: sw.Choices) -> tuple[Encoding, Encoding]:
 
 def model_of(train: Encoding):
     width = sum(one.width for one in train.items)
-    return ZOO["sda"].initial(width, SIZES, jnp.uint32(0))
+    return ZOO["sda_inner"].initial(width, SIZES, jnp.uint32(0))
 
 
 def weights(model) -> list[np.ndarray]:
@@ -112,8 +112,8 @@ def test_data_of_one_shard_train_as_data_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "ROWS_A_SHARD", 10_000)
     choices = drawn()
     kwargs = {"dimension": 3, "components": 2, "hidden": 4, "training": OPTIONS}
-    one = sw.SDA(**kwargs).fit(choices)
-    other = sw.SDA(**kwargs).fit(stored(choices, tmp_path))
+    one = sw.SDA.paper(**kwargs).fit(choices)
+    other = sw.SDA.paper(**kwargs).fit(stored(choices, tmp_path))
     for mine, yours in zip(weights(one.model_), weights(other.model_), strict=True):
         np.testing.assert_array_equal(mine, yours)
 
@@ -159,7 +159,7 @@ def test_estimators_take_data_on_disk_for_everything(tmp_path):
     disk = stored(choices, tmp_path)
     train, valid, test = sw.split(disk)
     kwargs = {"dimension": 3, "components": 2, "hidden": 4, "training": OPTIONS}
-    model = sw.SDA(**kwargs).fit(train, valid)
+    model = sw.SDA.paper(**kwargs).fit(train, valid)
     assert len(model.history_) == 2
     in_memory = test.in_memory()
     assert dict(model.evaluate(test)) == pytest.approx(dict(model.evaluate(in_memory)), rel=1e-6)
@@ -174,8 +174,8 @@ def test_estimators_take_data_on_disk_for_everything(tmp_path):
 def test_an_ensemble_on_disk_trains_member_by_member(tmp_path):
     disk = stored(drawn(), tmp_path)
     kwargs = {"dimension": 3, "components": 2, "hidden": 4, "training": OPTIONS}
-    both = sw.SDA(ensemble=2, **kwargs).fit(disk, checkpoint=tmp_path / "kept")
-    alone = sw.SDA(seed=1, **kwargs)
+    both = sw.SDA.paper(ensemble=2, **kwargs).fit(disk, checkpoint=tmp_path / "kept")
+    alone = sw.SDA.paper(seed=1, **kwargs)
     train, valid = sw.split(disk, (0.8, 0.2), seed=0)
     alone.fit(train, valid)
     second = jax.tree.map(lambda leaf: leaf[1], eqx.filter(both.model_, eqx.is_array))
@@ -189,7 +189,7 @@ def test_comparison_and_tuning_take_data_on_disk(tmp_path):
     result = sw.compare(["mnl", "random"], disk, splits=2)
     in_memory = sw.compare(["mnl", "random"], disk.in_memory(), splits=2)
     np.testing.assert_array_equal(result.values("nll"), in_memory.values("nll"))
-    small = sw.SDA(dimension=2, components=2, hidden=2, training=Training(epochs=1))
+    small = sw.SDA.paper(dimension=2, components=2, hidden=2, training=Training(epochs=1))
     tuned = sw.tune(small, disk, tuning=sw.Tuning(trials=2, storage=None))
     assert len(tuned.trials) == 2
 

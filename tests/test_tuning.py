@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("quick_to_compile")
 CHOICES = sw.datasets.generate("sda", sets=120, items=3, features=2, dimension=2).choices
 PARTS = sw.split(CHOICES, seed=0)
 TRAIN, VALID, TEST = PARTS
-SMALL = sw.SDA(
+SMALL = sw.SDA.paper(
     dimension=2, components=2, hidden=4, training=sw.Training(epochs=4, batch_size=32, patience=2)
 )
 QUICK = Tuning(trials=6, batch=3, storage=None)

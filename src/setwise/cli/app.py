@@ -52,6 +52,7 @@ def fit(
     out: Annotated[Path, typer.Option(help="Where to write the model file.")],
     model: Annotated[str, typer.Option(help="Name of a model; see 'setwise models'.")] = "sda",
     dimension: Annotated[int | None, typer.Option(help="l, the number of score functions.")] = None,
+    ensemble: Annotated[int | None, typer.Option(help="How many models to average.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Most passes over the data.")] = None,
     batch_size: Annotated[int | None, typer.Option(help="Sets a step.")] = None,
     learning_rate: Annotated[float | None, typer.Option(help="Adam's first step size.")] = None,
@@ -81,7 +82,7 @@ def fit(
         "weight_decay": weight_decay, "dropout": dropout, "patience": patience,
         "stop_on": stop_on and stop_on.value, "objective": objective and objective.value,
     }  # fmt: skip
-    estimator = configured(model, seed=seed, dimension=dimension, training=training)
+    estimator = configured(model, seed, dimension, training, ensemble)
     choices = source.read(seed)
     show.dropped(choices)
     with _warnings_as_notes():

@@ -1,7 +1,7 @@
 """The zoo as users see it: every model by name, what it is, and the estimator that fits it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -53,7 +53,8 @@ _MAKERS: Mapping[str, Make] = {
     "sdw": SDW,
     "sde": SDE,
     "sda": SDA,
-    "sda_difference": partial(SDA, comparison="difference"),
+    "sda_inner": SDA.paper,
+    "sda_difference": partial(SDA.paper, comparison="difference"),
     "lcl": LinearContextLogit,
     "mnl_within_set": WithinSetMNL,
     "mixed_mnl": MixedMNL,
@@ -72,8 +73,9 @@ _PAPER: Mapping[str, Make] = {
 } | {
     "sdw": partial(SDW, training=PAPER_TRAINING),
     "sde": partial(SDE, training=PAPER_TRAINING),
-    "sda": partial(SDA, training=PAPER_TRAINING),
-    "sda_difference": partial(SDA, comparison="difference", training=PAPER_TRAINING),
+    "sda": partial(SDA.paper, training=PAPER_TRAINING),
+    "sda_inner": partial(SDA.paper, training=PAPER_TRAINING),
+    "sda_difference": partial(SDA.paper, comparison="difference", training=PAPER_TRAINING),
     "ranknet": partial(ChoiceModel, "ranknet", hidden=512, training=PAIRWISE),
     "deep_sets": partial(ChoiceModel, "deep_sets", hidden=256, training=PAPER_TRAINING),
 }
@@ -176,7 +178,11 @@ def named(name: str, preset: Literal["default", "paper"] = "default") -> Estimat
 
 
 def configured(
-    name: str, seed: int, dimension: int | None, training: Mapping[str, Any]
+    name: str,
+    seed: int,
+    dimension: int | None,
+    training: Mapping[str, Any],
+    ensemble: int | None = None,
 ) -> Estimator:
     """The estimator of this name with some arguments changed; None leaves a default.
 
@@ -186,13 +192,15 @@ def configured(
     estimator = named(name)
     known = estimator.get_params(deep=False)
     changed = {key: value for key, value in training.items() if value is not None}
-    arguments: dict[str, Any] = {"seed": seed} if "seed" in known else {}
-    if dimension is not None:
-        arguments["dimension"] = dimension
-    refused = list(changed) if "training" not in known else []
-    refused += ["dimension"] if dimension is not None and "dimension" not in known else []
+    given = {"dimension": dimension, "ensemble": ensemble}
+    arguments: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    refused = [] if isinstance(estimator, TrainedEstimator) else list(changed)
+    refused += [key for key in arguments if key not in known]
     if refused:
         raise InputError(f"the model '{name}' has no {', '.join(refused)}; leave it out")
-    if changed:
-        arguments["training"] = replace(known["training"], **changed)
-    return estimator.set_params(**arguments)
+    if "seed" in known:
+        arguments["seed"] = seed
+    estimator.set_params(**arguments)
+    if isinstance(estimator, TrainedEstimator):
+        estimator.set_training(**changed)
+    return estimator

@@ -3,7 +3,7 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from setwise.training import (
     fit,
     fit_population,
     resident_or_streamed,
+    weigh,
 )
 
 FITTED = ("history", "best_epoch", "interrupted")
@@ -54,6 +55,19 @@ class TrainedEstimator(Estimator):
     def sizes(self) -> Sizes:
         """The sizes that the arguments ask for."""
 
+    def options_of_members(self) -> list[Training]:
+        """How each model of the ensemble trains; they differ in their seeds, at least."""
+        return [self.training] * self.ensemble
+
+    def set_training(self, **options: Any) -> "TrainedEstimator":
+        """Change some options of training."""
+        return self.set_params(training=replace(self.training, **options))
+
+    def members(self, task: int = 0) -> list[Member]:
+        """The models of the ensemble, for a population with this task."""
+        options = self.options_of_members()
+        return [Member(one, self.seed + number, task) for number, one in enumerate(options)]
+
     def fit(
         self,
         choices: Choices,
@@ -81,10 +95,16 @@ class TrainedEstimator(Estimator):
             fits = self._learn_many(Task(train, valid), schema.width, folder, progress)
         else:
             fits = self._learn_in_turn(train, valid, schema.width, folder, progress)
-        return self.learned(schema, fits)
+        return self.learned(schema, fits, valid)
 
-    def learned(self, schema: Schema, fits: Sequence[Fit]) -> "TrainedEstimator":
-        """Take what training gave as this estimator's fitted state."""
+    def learned(
+        self, schema: Schema, fits: Sequence[Fit], valid: Encoded | Encoding
+    ) -> "TrainedEstimator":
+        """Take what training gave as this estimator's fitted state.
+
+        Members that train alike count alike; where their options differ, the validation part says
+        how much each counts.
+        """
         self.interrupted_ = any(one.interrupted for one in fits)
         best_epochs = [one.best_epoch for one in fits]
         if self.interrupted_:
@@ -99,7 +119,9 @@ class TrainedEstimator(Estimator):
             self.model_ = jax.tree.map(jnp.asarray, fits[0].model)
             self.history_, self.best_epoch_ = histories[0], best_epochs[0]
         else:
-            self.model_ = Ensemble.of([one.model for one in fits])
+            models = [one.model for one in fits]
+            alike = len(set(self.options_of_members())) == 1
+            self.model_ = Ensemble.of(models, None if alike else weigh(models, valid))
             self.history_, self.best_epoch_ = histories, best_epochs
         return self
 
@@ -112,11 +134,11 @@ class TrainedEstimator(Estimator):
         progress: bool | None,
         number: int = 0,
     ) -> Fit:
-        seed = self.seed + number
+        seed, options = self.seed + number, self.options_of_members()[number]
         model = self.blueprint.initial(width, self.sizes(), jnp.uint32(seed))
-        with epoch_bar(type(self).__name__, self.training, progress) as bar:
+        with epoch_bar(type(self).__name__, options, progress) as bar:
             return fit(
-                model, train, valid, self.training, seed, checkpoint,
+                model, train, valid, options, seed, checkpoint,
                 None if bar is None else bar.on_epoch, None if bar is None else bar.on_shard,
             )  # fmt: skip
 
@@ -140,8 +162,8 @@ class TrainedEstimator(Estimator):
     def _learn_many(
         self, task: Task, width: int, checkpoint: Path | None, progress: bool | None
     ) -> list[Fit]:
-        """The members differ in their seeds; the first is the model that would learn alone."""
-        members = [Member(self.training, self.seed + number) for number in range(self.ensemble)]
+        """As one population; the first member is the model that would learn alone."""
+        members = self.members()
         with population_bar(type(self).__name__, self.ensemble, progress) as on_epoch:
             fits = fit_population(
                 self.blueprint, self.sizes(), [task], members,
@@ -164,11 +186,15 @@ class TrainedEstimator(Estimator):
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> "TrainedEstimator":
         training = Training(**artifact.params["training"])
-        estimator = cls(**(artifact.params | {"training": training}))
+        # A file has lists where arguments are tuples.
+        given = {k: tuple(v) if isinstance(v, list) else v for k, v in artifact.params.items()}
+        estimator = cls(**(given | {"training": training}))
         estimator.schema_ = artifact.schema
         skeleton = estimator.blueprint.skeleton(artifact.schema.width, estimator.sizes())
         if estimator.ensemble > 1:
-            skeleton = Ensemble.skeleton(skeleton, estimator.ensemble)
+            weight = artifact.arrays.get("weight")
+            size = estimator.ensemble if weight is None else len(weight)
+            skeleton = Ensemble.skeleton(skeleton, size, weight is not None)
         estimator.model_ = with_arrays(skeleton, artifact.arrays)
         for name in FITTED:
             setattr(estimator, f"{name}_", artifact.fitted[name])

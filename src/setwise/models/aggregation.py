@@ -2,25 +2,34 @@
 
 import equinox as eqx
 
-from setwise._types import Items, Mask, Scores
+from setwise._types import Array, Float, Items, Mask, Scores
 from setwise.models.comparisons import Comparison
 from setwise.models.evaluations import Evaluation
 from setwise.models.item_functions import ItemFunction
 from setwise.models.model import Dropout, Model
 from setwise.models.set_functions import SetFunction
+from setwise.models.within_set import View, alone
 
 
 class Aggregation(Model):
-    """g(x, s) = < w(s), mu(F(x) compared with r(s)) >; letters as in docs/notation.md."""
+    """g(x, s) = < w(s), mu(F(x) compared with r(s)) > + < b, x >; letters as in docs/notation.md.
+
+    The paper has no b, and its x are the features ``alone``. Seen ``among_others``, x goes on with
+    where the item stands in its set.
+    """
 
     F: ItemFunction
     w: SetFunction
     r: SetFunction
     mu: Evaluation
     compare: Comparison = eqx.field(static=True)
+    b: Float[Array, " seen"] | None = None
+    seen: View = eqx.field(static=True, default=alone)
 
     def scores(self, items: Items, present: Mask, dropout: Dropout | None = None) -> Scores:
         for_w, for_r = dropout.split() if dropout is not None else (None, None)
-        f = self.F(items)
+        x = self.seen(items, present)
+        f = self.F(x)
         w, r = self.w(f, present, for_w), self.r(f, present, for_r)
-        return self.mu(self.compare(f, r)) @ w
+        g = self.mu(self.compare(f, r)) @ w
+        return g if self.b is None else g + x @ self.b

@@ -5,7 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 
 from setwise._types import Key
 from setwise.models import comparisons, statistics
@@ -23,6 +25,7 @@ from setwise.models.set_functions import (
     SharedNetwork,
     Vector,
 )
+from setwise.models.within_set import View, alone, among_others
 
 Shape = tuple[int, ...]
 SetPart = Callable[[Shape, Sizes, int, Key], SetFunction]
@@ -42,6 +45,9 @@ class Recipe(Blueprint):
     mu: Callable[[], Evaluation]
     compare: Comparison = comparisons.difference
     dimension: int | Literal["features"] | None = None
+    seen: View = alone
+    beside_mnl: bool = False
+    """Whether < b, x > stands beside the aggregation."""
 
     def build(self, features: int, sizes: Sizes, key: Key) -> Aggregation:
         """The model with initial weights for items of this many features.
@@ -51,6 +57,7 @@ class Recipe(Blueprint):
         >>> model.scores(jax.numpy.ones((5, 8)), jax.numpy.ones(5, bool)).shape
         (5,)
         """
+        x = features * (3 if self.seen is among_others else 1)
         vectors = self.compare is comparisons.inner
         k = sizes.components if vectors else 1
         for_F, for_w, for_r = jax.random.split(key, 3)
@@ -59,13 +66,15 @@ class Recipe(Blueprint):
             F, l = Features(), features  # noqa: E741
         else:
             l = self.dimension or sizes.dimension  # noqa: E741
-            F = Linear(features, l, k, for_F)
+            F = Linear(x, l, k, for_F)
         return Aggregation(
             F=F,
             w=self.w((l,), sizes, k, for_w),
             r=self.r((l, k) if vectors else (l,), sizes, k, for_r),
             mu=self.mu(),
             compare=self.compare,
+            b=jnp.zeros(x) if self.beside_mnl else None,
+            seen=self.seen,
         )
 
 
@@ -84,12 +93,36 @@ def vector(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
     return Vector(glorot(key, shape, shape[0], 1))
 
 
-def set_network(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
+def set_network(shape: Shape, sizes: Sizes, k: int, key: Key) -> JointNetwork | SharedNetwork:
     """A learned permutation-invariant network in the wiring asked for."""
     l, outputs = shape[0], math.prod(shape)  # noqa: E741
     if sizes.wiring == "joint":
         return JointNetwork(PooledNetwork(l * k, sizes.hidden, outputs, key), shape)
     return SharedNetwork(PooledNetwork(k, sizes.hidden, outputs // l, key), shape)
+
+
+QUIET = 0.1
+"""How much of Glorot's weights the last layer of a quiet network begins with."""
+
+
+def quiet_network(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
+    """As :func:`set_network`, at first close to 0 for every set: context has to be learned."""
+    return _quiet(set_network(shape, sizes, k, key))
+
+
+def vector_and_network(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
+    """As :func:`set_network`, at first close to a vector that is the same for every set."""
+    for_vector, for_network = jax.random.split(key)
+    network = _quiet(set_network(shape, sizes, k, for_network))
+    outputs = network.network.last.bias.shape[0]
+    bias = glorot(for_vector, (outputs,), shape[0], 1)
+    return eqx.tree_at(lambda one: one.network.last.bias, network, bias)
+
+
+def _quiet(network: JointNetwork | SharedNetwork) -> JointNetwork | SharedNetwork:
+    return eqx.tree_at(
+        lambda one: one.network.last.weight, network, replace_fn=lambda weight: QUIET * weight
+    )
 
 
 def minimum(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:

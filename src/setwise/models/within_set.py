@@ -1,5 +1,6 @@
 """Features relative to the set: where an item stands among the others, computed in the model."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -32,6 +33,20 @@ def within_set(items: Items, present: Mask) -> Float[Array, "n twice_d"]:
     return jnp.concatenate([centred / jnp.sqrt(variance), position], -1)
 
 
+View = Callable[[Items, Mask], Float[Array, "n seen"]]
+"""What a model sees of the items of a set."""
+
+
+def alone(items: Items, present: Mask) -> Items:
+    """The features as they are: nothing of the other items."""
+    return items
+
+
+def among_others(items: Items, present: Mask) -> Float[Array, "n thrice_d"]:
+    """The features, then where the item stands in its set: :func:`within_set`."""
+    return jnp.concatenate([items, within_set(items, present)], -1)
+
+
 class WithinSet(Model):
     """g(x, s) = < b, x > + < b_z, z > + < b_p, position >; see :func:`within_set`.
 
@@ -44,8 +59,7 @@ class WithinSet(Model):
         self.theta = jnp.zeros((3, features))
 
     def scores(self, items: Items, present: Mask, dropout: Dropout | None = None) -> Scores:
-        b, relative = self.theta[0], self.theta[1:].reshape(-1)
-        return items @ b + within_set(items, present) @ relative
+        return among_others(items, present) @ self.theta.reshape(-1)
 
 
 @dataclass(frozen=True)

@@ -30,14 +30,16 @@ from setwise.models.recipes import (
     minimum,
     one,
     power_spread,
+    quiet_network,
     selves,
     set_network,
     softmax_average,
     spread,
     vector,
+    vector_and_network,
     zero,
 )
-from setwise.models.within_set import WithinSetBlueprint
+from setwise.models.within_set import WithinSetBlueprint, among_others
 
 PAPER = "Rosenfeld, Oshiba and Singer 2020"
 
@@ -68,8 +70,16 @@ SET_DEPENDENT: Mapping[str, Blueprint] = {
     ),
     "sda": Recipe(
         About(
+            "set-dependent", "<w(s), mu(F(x) - r(s))> + <b, x>, x seen among the others",
+            f"{PAPER}; setwise", False,
+            "The default: the full model beside a logit, on features relative to the set.",
+        ),
+        w=vector_and_network, r=quiet_network, mu=KinkedTanh, seen=among_others, beside_mnl=True,
+    ),
+    "sda_inner": Recipe(
+        About(
             "set-dependent", "<w(s), mu(<F(x), r(s)>)>", PAPER, False,
-            "The paper's full model: take it where context matters and sets come in thousands.",
+            "The model of the paper's experiments: it wants sets in thousands.",
         ),
         w=set_network, r=set_network, mu=KinkedTanh, compare=comparisons.inner,
     ),

@@ -102,7 +102,7 @@ separable)
     if not isinstance(model, Aggregation):
         raise InputError(
             f"{type(estimator).__name__} is not one aggregation of score functions, so that it has "
-            "no separable regions; fit an SDW, SDE or SDA without ensemble="
+            "no separable regions; fit an SDW, SDE or SDA with ensemble=1"
         )
     parts = [_regions(model, part, estimator.schema_.outside) for part in estimator._parts(choices)]
     best, *rest = (np.concatenate(each) for each in zip(*parts, strict=True))
@@ -116,10 +116,15 @@ separable)
 
 
 def contributions(model: Aggregation, items: Items, present: Mask) -> Float[Array, "n l"]:
-    """g_i(x, s) of every item and score function; their sum over i is the model's score."""
-    f = model.F(items)
+    """g_i(x, s) of every item and score function; their sum over i is the model's score.
+
+    Where < b, x > stands beside the aggregation, it counts as one more function, the last.
+    """
+    x = model.seen(items, present)
+    f = model.F(x)
     w, r = model.w(f, present, None), model.r(f, present, None)
-    return model.mu(model.compare(f, r)) * w
+    g = model.mu(model.compare(f, r)) * w
+    return g if model.b is None else jnp.concatenate([g, (x @ model.b)[:, None]], 1)
 
 
 def _regions(model: Aggregation, encoded: Encoded, outside: bool) -> tuple[np.ndarray, ...]:

@@ -26,6 +26,7 @@ from setwise.models.set_functions import (
     SharedNetwork,
     Vector,
 )
+from setwise.models.within_set import alone
 
 NORMS: Mapping[str, int | float] = {"1": 1, "2": 2, "inf": math.inf}
 
@@ -231,6 +232,8 @@ def _theorem(model: object) -> int | None:
     """Which theorem is about a model of this form, if one is."""
     networks = (JointNetwork, SharedNetwork)
     if not isinstance(model, Aggregation) or model.compare is not difference:
+        return None
+    if model.b is not None or model.seen is not alone:
         return None
     plain = isinstance(model.r, Constant) and model.r.value == 0 and isinstance(model.mu, Identity)
     if plain and isinstance(model.w, networks):

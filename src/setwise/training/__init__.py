@@ -9,6 +9,7 @@ from setwise.training.newton import Optimum, maximise
 from setwise.training.options import Training
 from setwise.training.population import fit_population
 from setwise.training.scoring import row_log_probabilities
+from setwise.training.selection import weigh
 from setwise.training.shards import resident_or_streamed
 
 _engine.set_up()
@@ -28,4 +29,5 @@ __all__ = [
     "resident_or_streamed",
     "row_log_probabilities",
     "trials_together",
+    "weigh",
 ]

@@ -46,7 +46,7 @@ class Validation:
     def __init__(self, data: Encoded | Encoding):
         self._data = data
         self._score = Scorer(data) if isinstance(data, Encoded) else None
-        self._weight = data.weight if isinstance(data, Encoded) else data.choices.weight
+        self.weight = data.weight if isinstance(data, Encoded) else data.choices.weight
 
     def __call__(self, model: Model) -> tuple[float, float]:
         """By the sets' weights."""
@@ -58,9 +58,18 @@ class Validation:
                 return math.nan, math.nan
             each.append((nll, Ranks.of(scores, part.offsets, part.chosen).top(1)))
         nll, top = (np.concatenate(values) for values in zip(*each, strict=True))
-        weight = np.ones(len(nll)) if self._weight is None else self._weight
+        weight = np.ones(len(nll)) if self.weight is None else self.weight
         # Dividing last keeps equal accuracies equal: sums of ones are exact.
         return float(nll @ weight / weight.sum()), float(top @ weight / weight.sum())
+
+    def of_chosen(self, model: Model) -> Float[np.ndarray, " sets"]:
+        """log P of the chosen item of every set."""
+        return np.concatenate(
+            [
+                scores[part.offsets[:-1] + part.chosen].astype(np.float64)
+                for scores, part in self._scored(model)
+            ]
+        )
 
     def _scored(self, model: Model) -> Iterator[tuple[Float[np.ndarray, " rows"], Encoded]]:
         """log P of the rows: of all at once, or, of data on disk, a part at a time."""

@@ -116,12 +116,15 @@ class Job:
             estimator = with_arguments(self.model, best.params).set_params(seed=self.seeds[task])
             kept = self._kept.get(task)
             if kept is not None and kept.trial == best.number and estimator.ensemble == 1:
-                found[task] = estimator.learned(self._schemas[task], [kept.fit])
+                found[task] = estimator.learned(
+                    self._schemas[task], [kept.fit], self._tasks[task].valid
+                )
             else:
                 missing.append(Learner(task, estimator))
         for group in _alike(missing):
             for one, fits in zip(group, self._repeated(group), strict=True):
-                found[one.task] = one.estimator.learned(self._schemas[one.task], fits)
+                valid = self._tasks[one.task].valid
+                found[one.task] = one.estimator.learned(self._schemas[one.task], fits, valid)
         return [found[task] for task in range(len(self.studies))]
 
     def _trained(
@@ -178,11 +181,7 @@ class Job:
 
     def _repeated(self, group: Sequence[Learner]) -> list[list[Fit]]:
         """Train these again, or as ensembles, all at once and in the program of their trials."""
-        members = [
-            Member(one.estimator.training, one.estimator.seed + number, one.task)
-            for one in group
-            for number in range(one.estimator.ensemble)
-        ]
+        members = [member for one in group for member in one.estimator.members(one.task)]
         fits = iter(self._fit(group[0].estimator, members))
         return [list(islice(fits, one.estimator.ensemble)) for one in group]
 

@@ -1,7 +1,7 @@
 """Search spaces: which arguments of an estimator to vary, and between what."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 from sklearn.base import clone
@@ -79,8 +79,8 @@ def with_arguments(estimator: TrainedEstimator, values: Mapping[str, Any]) -> Tr
     """
     training = {name: value for name, value in values.items() if name in TRAINING}
     own = {name: value for name, value in values.items() if name not in TRAINING}
-    fresh = clone(estimator)
-    return fresh.set_params(**own, training=replace(estimator.training, **training))
+    fresh: TrainedEstimator = clone(estimator).set_params(**own)
+    return fresh.set_training(**training)
 
 
 def parse(text: str) -> tuple[str, Range | tuple[Any, ...]]:

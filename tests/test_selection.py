@@ -1,0 +1,53 @@
+"""The weights of an ensemble's members: greedy selection on the validation part."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from setwise.training.selection import PICKS, select
+
+
+def nll(log_p, weight, sets=None):
+    p = np.exp(log_p).T @ weight
+    return -np.average(np.log(p), weights=sets)
+
+
+def test_a_member_that_is_best_everywhere_gets_everything():
+    assert select(np.log([[0.2, 0.3], [0.5, 0.6], [0.4, 0.6]])).tolist() == [0.0, 1.0, 0.0]
+
+
+def test_members_that_complete_each_other_share():
+    # By hand: alone, 0 is best (log .8 + log .2 < log .5 + log .4 is 2's). With 2 picked, 0 adds
+    # more to the worse set than 1, and so on to the best mixture.
+    log_p = np.log([[0.9, 0.05], [0.05, 0.9], [0.4, 0.4]])
+    weight = select(log_p)
+    assert weight[2] < 0.1
+    assert weight[0] == pytest.approx(weight[1], abs=1 / PICKS)
+
+
+def test_sets_count_by_their_weights():
+    log_p = np.log([[0.9, 0.1], [0.1, 0.9]])
+    assert select(log_p, np.array([9.0, 1.0]))[0] == pytest.approx(0.9 * (1 + 0.1), abs=0.15)
+    assert select(log_p, np.array([1.0, 0.0])).tolist() == [1.0, 0.0]
+
+
+@settings(deadline=None, max_examples=50)
+@given(arrays(np.float64, (4, 12), elements=st.floats(0.01, 1.0)))
+def test_the_mixture_is_never_worse_than_the_best_member(p):
+    log_p = np.log(p)
+    weight = select(log_p)
+    assert weight.sum() == pytest.approx(1)
+    # The first pick is the best member; each later one maximises, but may still lose a little.
+    assert nll(log_p, weight) <= -log_p.mean(1).max() + 0.02
+
+
+def test_it_comes_close_to_the_best_mixture_there_is():
+    """Against expectation maximisation, which finds the best weights."""
+    log_p = np.log(np.random.default_rng(0).uniform(0.05, 1, (5, 400)))
+    best = np.full(5, 0.2)
+    for _ in range(2000):
+        joint = best[:, None] * np.exp(log_p)
+        best = (joint / joint.sum(0)).mean(1)
+    assert nll(log_p, select(log_p)) == pytest.approx(nll(log_p, best), abs=1e-3)
