@@ -246,6 +246,9 @@ def test_configured_changes_what_is_asked_and_refuses_what_a_model_has_not():
     assert (model.seed, model.dimension, model.training.epochs) == (3, 8, 7)
     with pytest.raises(sw.InputError, match="has no dimension"):
         configured("mnl", seed=0, dimension=4, training={})
+    assert configured("sda", 0, None, {"weight_decay": 0.1}, ensemble=3).weight_decays is None
+    with pytest.raises(sw.InputError, match="has no ensemble"):
+        configured("mnl", 0, None, {}, ensemble=3)
 
 
 def test_every_estimator_class_can_be_loaded_by_its_name():

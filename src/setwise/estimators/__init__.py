@@ -16,6 +16,7 @@ from setwise.estimators.networks import SDA, SDE, SDW, ChoiceModel
 from setwise.estimators.rankers import AdaRank, SVMRank
 from setwise.estimators.streaming import predict_file
 from setwise.estimators.summary import Summary
+from setwise.estimators.together import fit_together
 from setwise.estimators.trained import TrainedEstimator
 
 CLASSES: Mapping[str, type[Estimator]] = {
@@ -62,6 +63,7 @@ __all__ = [
     "WithinSetMNL",
     "configured",
     "everyone",
+    "fit_together",
     "load",
     "named",
     "predict_file",
