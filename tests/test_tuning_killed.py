@@ -92,6 +92,7 @@ def postgresql(tmp_path_factory):
     server.cleanup()
 
 
+@pytest.mark.slow
 def test_on_postgresql_with_two_workers(postgresql):
     with closing(Storage(postgresql)) as storage:
         first, second = worker(postgresql), worker(postgresql)
