@@ -340,6 +340,7 @@ def test_a_mixture_of_one_class_is_the_mnl():
     assert one.shares_.tolist() == [1.0]
 
 
+@pytest.mark.slow
 def test_validation_chooses_the_number_of_classes():
     made = sw.datasets.generate("mixed", sets=1200, items=5, features=2, seed=0)
     train, valid = sw.split(made.choices, (0.7, 0.3))

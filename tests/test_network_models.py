@@ -193,6 +193,7 @@ def decoys():
     return train, valid, test, sw.MNL().fit(train).evaluate(test).nll
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["deep_sets", "fate", "set_transformer"])
 def test_networks_with_context_learn_decoys(name, decoys):
     train, valid, test, mnl = decoys
