@@ -1,5 +1,6 @@
 """SDA as it comes: items seen among the others, beside a logit, as a weighed ensemble."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -39,8 +40,7 @@ def test_the_score_is_the_aggregation_beside_a_logit_by_hand():
     model, present = built(), jnp.array([True, True, False, True])
     items = jax.random.normal(jax.random.key(1), (4, 3))
     b = jnp.arange(9.0) / 9
-    model = jax.tree.map(lambda leaf: leaf, model)
-    object.__setattr__(model, "b", b)
+    model = eqx.tree_at(lambda one: one.b, model, b)
     x = jnp.concatenate([items, within_set(items, present)], 1)
     f = x @ model.F.theta[:, :, 0]
     w, r = (part(model.F(x), present, None) for part in (model.w, model.r))

@@ -19,8 +19,7 @@ def test_a_member_that_is_best_everywhere_gets_everything():
 
 
 def test_members_that_complete_each_other_share():
-    # By hand: alone, 0 is best (log .8 + log .2 < log .5 + log .4 is 2's). With 2 picked, 0 adds
-    # more to the worse set than 1, and so on to the best mixture.
+    # Alone 2 is best (.4 * .4 > .9 * .05); half of 0 and half of 1 are better (.475 twice).
     log_p = np.log([[0.9, 0.05], [0.05, 0.9], [0.4, 0.4]])
     weight = select(log_p)
     assert weight[2] < 0.1
@@ -29,7 +28,8 @@ def test_members_that_complete_each_other_share():
 
 def test_sets_count_by_their_weights():
     log_p = np.log([[0.9, 0.1], [0.1, 0.9]])
-    assert select(log_p, np.array([9.0, 1.0]))[0] == pytest.approx(0.9 * (1 + 0.1), abs=0.15)
+    # The best share p solves .7 * .8 / (.1 + .8 p) = .3 * .8 / (.9 - .8 p).
+    assert select(log_p, np.array([7.0, 3.0]))[0] == pytest.approx(0.75, abs=1 / PICKS)
     assert select(log_p, np.array([1.0, 0.0])).tolist() == [1.0, 0.0]
 
 

@@ -25,7 +25,7 @@ from setwise.models.set_functions import (
     SharedNetwork,
     Vector,
 )
-from setwise.models.within_set import View, alone, among_others
+from setwise.models.within_set import View, alone
 
 Shape = tuple[int, ...]
 SetPart = Callable[[Shape, Sizes, int, Key], SetFunction]
@@ -57,7 +57,7 @@ class Recipe(Blueprint):
         >>> model.scores(jax.numpy.ones((5, 8)), jax.numpy.ones(5, bool)).shape
         (5,)
         """
-        x = features * (3 if self.seen is among_others else 1)
+        x = _width(self.seen, features)
         vectors = self.compare is comparisons.inner
         k = sizes.components if vectors else 1
         for_F, for_w, for_r = jax.random.split(key, 3)
@@ -76,6 +76,12 @@ class Recipe(Blueprint):
             b=jnp.zeros(x) if self.beside_mnl else None,
             seen=self.seen,
         )
+
+
+def _width(seen: View, features: int) -> int:
+    """How many numbers a model sees of an item of so many features."""
+    items, present = jnp.zeros((1, features)), jnp.ones(1, bool)
+    return int(jax.eval_shape(seen, items, present).shape[1])
 
 
 def one(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
