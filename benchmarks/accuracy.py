@@ -1,45 +1,170 @@
 """The default SDA against strong rivals, on data files, split by split; resumable.
 
-    python benchmarks/accuracy.py OUT.jsonl DATA.setwise-data ... [--splits 10] [--trials 16]
+    python benchmarks/accuracy.py OUT.jsonl DATA.setwise-data ... [--task rivals] [--models a,b]
 
-Every model sees the same splits (50:25:25). ``sda`` has its default arguments. Rivals that train
-by gradients are tuned on the validation part of each split; what is solved has nothing to tune. One
-line a model and split is written as soon as a model has all its splits; what is there is not done
-again. ``--read`` prints the tables of a file.
+Tasks:
+    rivals        50:25:25, ten splits.
+    transfer      trains on sets of at most ``--up-to`` items and is tested on each larger size.
+    curve         trains on 200, 500, 1,000, ... sets, with half as many to validate on.
+
+Every model sees the same splits. ``sda`` has its default arguments. Rivals that train by gradients
+are tuned on the validation part of each split (16 trials); so is LightGBM, over its own arguments;
+what is solved has nothing to tune. A name that ends in ``+`` gives the rival each feature's z-score
+and position within the set as columns; one that ends in ``*5`` is a mean of five tuned models.
+
+One line a model, split and test part is written as soon as a model has all its splits; what is
+there is not done again. ``--read`` prints the tables of a file.
 """
 
 import argparse
 import json
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from sklearn.base import clone
+
 import setwise as sw
-from setwise.estimators import TrainedEstimator, fit_together, named
-from setwise.experiments import tune_splits
+from setwise.choices import Feature
+from setwise.choices.columns import Column
+from setwise.estimators import ChoiceModel, LambdaMART, TrainedEstimator, fit_together, named
 from setwise.experiments.comparison import Cell, Comparison
 from setwise.experiments.report import HEADS, cells
+from setwise.experiments.tuned import tune_parts
 
 DEFAULT = "sda"
 SOLVED = ("mnl", "mnl_within_set", "lcl")
-TUNED = ("sda_inner", "sda_difference", "sdw", "sde", "deep_sets", "fate", "set_transformer", "mlp")
+PAPER = ("sda_inner", "sda_difference", "sdw", "sde")
+NETWORKS = ("mlp", "deep_sets", "fate", "set_transformer")
+LIGHTGBM = "lambdamart"
+RIVALS = (
+    DEFAULT, *SOLVED, *PAPER, *NETWORKS, "mlp+", "deep_sets+", "mlp+*5", "deep_sets*5",
+    "sda_difference*5", LIGHTGBM, f"{LIGHTGBM}+",
+)  # fmt: skip
+SPLIT = (0.5, 0.25, 0.25)
+CURVE = (200, 500, 1000, 2000, 5000, 10_000)
+
+Part = tuple[sw.Choices, sw.Choices, dict[str, sw.Choices]]
+"""Training sets, validation sets, and test sets by name."""
 
 
-def measured(name: str, choices: sw.Choices, splits: int, trials: int) -> Iterator[dict[str, Any]]:
-    """The metrics of a model on the test part of every split."""
-    estimator = named(name)
-    if isinstance(estimator, TrainedEstimator) and name != DEFAULT:
-        tuning = sw.Tuning(trials, "training", storage=None)
-        for one in tune_splits(estimator, choices, splits=splits, tuning=tuning):
-            yield {"split": one.split, "metrics": dict(one.test), "seconds": one.seconds}
-        return
-    parts = [sw.split(choices, (0.5, 0.25, 0.25), seed) for seed in range(splits)]
-    if isinstance(estimator, TrainedEstimator):
-        fitted: list[Any] = list(fit_together(estimator, [p[:2] for p in parts], range(splits)))
-    else:
-        fitted = [named(name).fit(train) for train, _, _ in parts]
-    for split, (one, part) in enumerate(zip(fitted, parts, strict=True)):
-        yield {"split": split, "metrics": dict(one.evaluate(part[2])), "seconds": 0.0}
+def rivals(choices: sw.Choices, seed: int, given: argparse.Namespace) -> list[Part]:
+    """One part a split."""
+    train, valid, test = sw.split(choices, SPLIT, seed)
+    return [(train, valid, {"test": test})]
+
+
+def transfer(choices: sw.Choices, seed: int, given: argparse.Namespace) -> list[Part]:
+    """Small sets to learn from; larger ones, by size or in one part, to be tested on."""
+    train, valid, test = sw.split(choices, SPLIT, seed)
+    least = given.up_to + 1
+    larger = [int(size) for size in np.unique(choices.sizes) if size >= least]
+    tests = {f"at most {given.up_to}": test.limit(given.up_to), "larger": test.limit(None, least)}
+    if len(larger) < 5:
+        tests |= {f"{size}": test.limit(size, size) for size in larger}
+    small = (train.limit(given.up_to), valid.limit(given.up_to), tests)
+    everything = {f"{name}, trained on all": part for name, part in tests.items()}
+    return [small, (train, valid, everything)]
+
+
+def curve(choices: sw.Choices, seed: int, given: argparse.Namespace) -> list[Part]:
+    """More and more sets to learn from, the same to be tested on."""
+    train, valid, test = sw.split(choices, SPLIT, seed)
+    parts = []
+    for sets in CURVE:
+        if sets <= len(train):
+            pair = train.sample(sets, seed), valid.sample(sets // 2, seed)
+            parts.append((*pair, {f"{sets}": test}))
+    return parts
+
+
+TASKS = {"rivals": rivals, "transfer": transfer, "curve": curve}
+
+
+def with_within_set(choices: sw.Choices) -> sw.Choices:
+    """With each item column's z-score and position within the set as further columns."""
+    starts, sizes = choices.offsets[:-1], choices.sizes
+    columns, features = dict(choices.columns), list(choices.roles.items)
+    for feature in choices.roles.items:
+        x = choices.columns[feature.column].values.astype(float)
+        x = np.where(np.isnan(x), 0.0, x)
+        x = {"none": x, "log": np.log(np.maximum(x, 1e-9))}[feature.transform]
+        low, high = np.minimum.reduceat(x, starts), np.maximum.reduceat(x, starts)
+        width = np.repeat(np.where(high > low, high - low, np.inf), sizes)
+        position = (x - np.repeat(low, sizes)) / width
+        centred = position - np.repeat(np.add.reduceat(position, starts) / sizes, sizes)
+        spread = np.sqrt(np.add.reduceat(centred**2, starts) / sizes)
+        z = centred / np.repeat(np.where(spread > 0, spread, np.inf), sizes)
+        for kind, values in {"z": z, "position": position}.items():
+            columns[f"{feature.column} {kind}"] = Column(values)
+            features.append(Feature(f"{feature.column} {kind}"))
+    return replace(choices, columns=columns, roles=replace(choices.roles, items=tuple(features)))
+
+
+def boosted(parts: Sequence[Part], trials: int) -> list[Any]:
+    """LightGBM's best of so many random settings, by validation NLL, for each part."""
+    rng = np.random.default_rng(0)
+    settings = [
+        {
+            "objective": ("rank_xendcg", "lambdarank")[trial % 2],
+            "learning_rate": float(np.exp(rng.uniform(np.log(0.01), np.log(0.2)))),
+            "leaves": int(rng.integers(4, 64)),
+            "min_rows": int(rng.integers(5, 100)),
+        }
+        for trial in range(trials)
+    ]
+
+    def best(train: sw.Choices, valid: sw.Choices) -> Any:
+        tried = [LambdaMART(threads=1, **one).fit(train, valid) for one in settings]
+        return min(tried, key=lambda model: model.evaluate(valid).nll)
+
+    return [best(train, valid) for train, valid, _ in parts]
+
+
+def estimator_of(name: str) -> Any:
+    """The estimator; networks are 64 wide."""
+    return ChoiceModel(name, hidden=64) if name in NETWORKS else named(name)
+
+
+def fitted(name: str, parts: Sequence[Part], seed: int, given: argparse.Namespace) -> list[Any]:
+    """The model of each part."""
+    name, _, times = name.partition("*")
+    name = name.rstrip("+")
+    if name == LIGHTGBM:
+        return boosted(parts, given.trials)
+    estimator = estimator_of(name)
+    pairs = [(train, valid) for train, valid, _ in parts]
+    if not isinstance(estimator, TrainedEstimator):
+        return [estimator_of(name).fit(train) for train, _ in pairs]
+    if name == DEFAULT or not given.trials:
+        return list(fit_together(estimator, pairs, range(seed, seed + len(parts))))
+    tuning = sw.Tuning(given.trials, "training", storage=None)
+    triples = [(train, valid, next(iter(tests.values()))) for train, valid, tests in parts]
+    tuned = [one.tuned.estimator for one in tune_parts(estimator, triples, seed, tuning)]
+    if not times:
+        return tuned
+    several = [clone(one).set_params(ensemble=int(times)) for one in tuned]
+    return [one.fit(*pair) for one, pair in zip(several, pairs, strict=True)]
+
+
+def measured(name: str, choices: sw.Choices, given: argparse.Namespace) -> list[dict[str, Any]]:
+    """The metrics of a model on the test parts of every split."""
+    choices = with_within_set(choices) if name.split("*")[0].endswith("+") else choices
+    by_split = [
+        TASKS[given.task](choices, seed, given)
+        for seed in range(given.first, given.first + given.splits)
+    ]
+    rows = []
+    for each in zip(*by_split, strict=True):  # one kind of part, over the splits
+        for split, (model, part) in enumerate(
+            zip(fitted(name, each, given.first, given), each, strict=True)
+        ):
+            for label, test in part[2].items():
+                metrics = dict(model.evaluate(test))
+                rows.append({"split": given.first + split, "part": label, "metrics": metrics})
+    return rows
 
 
 def stored(path: Path) -> list[dict[str, Any]]:
@@ -48,16 +173,16 @@ def stored(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def show(rows: list[dict[str, Any]]) -> None:
-    """The table of each data set, by NLL."""
-    for data in dict.fromkeys(row["data"] for row in rows):
+def show(rows: Sequence[Mapping[str, Any]]) -> None:
+    """The table of each data set and part, by NLL."""
+    for data, task, part in dict.fromkeys((r["data"], r["task"], r["part"]) for r in rows):
         here = [
-            Cell(row["model"], row["split"], row["metrics"], row["seconds"])
+            Cell(row["model"], row["split"], row["metrics"], 0.0)
             for row in rows
-            if row["data"] == data
+            if (row["data"], row["task"], row["part"]) == (data, task, part)
         ]
-        print(f"\n{data}\n{' | '.join(HEADS)}")
-        for row in Comparison(tuple(here), data, (0.5, 0.25, 0.25)).leaderboard():
+        print(f"\n{data}: {task}, {part}\n{' | '.join(HEADS)}")
+        for row in Comparison(tuple(here), data, SPLIT).leaderboard():
             print(" | ".join(cells(row)))
 
 
@@ -65,26 +190,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=Path)
     parser.add_argument("data", nargs="*", type=Path)
-    parser.add_argument("--models", default=",".join((DEFAULT, *SOLVED, *TUNED)))
+    parser.add_argument("--task", choices=list(TASKS), default="rivals")
+    parser.add_argument("--models", default=",".join(RIVALS))
     parser.add_argument("--splits", type=int, default=10)
-    parser.add_argument("--trials", type=int, default=16)
+    parser.add_argument("--first", type=int, default=0, help="the seed of the first split")
+    parser.add_argument("--trials", type=int, default=16, help="0: no tuning")
+    parser.add_argument("--up-to", type=int, default=16, help="items of a training set (transfer)")
     parser.add_argument("--read", action="store_true")
     given = parser.parse_args()
     for path in () if given.read else given.data:
-        choices = sw.open_choices(path).in_memory()
+        choices = sw.open_choices(path).in_memory().limit(min_items=2)
         for name in given.models.split(","):
-            done = {(row["data"], row["model"]) for row in stored(given.out)}
-            if (path.stem, name) in done:
+            key = {"data": path.stem, "task": given.task, "model": name}
+            if any(key.items() <= row.items() for row in stored(given.out)):
                 continue
-            rows = [
-                {"data": path.stem, "model": name} | one
-                for one in measured(name, choices, given.splits, given.trials)
-            ]
+            rows = [key | one for one in measured(name, choices, given)]
             with given.out.open("a", encoding="utf-8") as file:
                 file.writelines(json.dumps(row) + "\n" for row in rows)
-            mean = sum(row["metrics"]["nll"] for row in rows) / len(rows)
-            print(f"{path.stem}  {name}  NLL {mean:.4f}", flush=True)
-    show(stored(given.out))
+            mean = np.mean([row["metrics"]["nll"] for row in rows])
+            print(f"{path.stem}  {given.task}  {name}  NLL {mean:.4f}", flush=True)
+    if given.read:
+        show(stored(given.out))
 
 
 if __name__ == "__main__":

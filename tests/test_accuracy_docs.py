@@ -1,0 +1,70 @@
+"""The page on accuracy is what the stored results give: nothing in its tables is typed by hand."""
+
+import importlib.util
+import sys
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+@pytest.fixture(scope="module")
+def page() -> types.ModuleType:
+    sys.path.insert(0, str(DOCS))  # one program imports the other
+    try:
+        spec = importlib.util.spec_from_file_location("accuracy_page", DOCS / "accuracy_page.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(DOCS))
+    return module
+
+
+def rows(model: str, nll: list[float]) -> list[dict]:
+    metrics = [{"nll": one, "top1": 1 / one, "calibration_error": 0.01} for one in nll]
+    common = {"data": "noguchi", "task": "rivals", "part": "test", "model": model}
+    return [common | {"split": split, "metrics": one} for split, one in enumerate(metrics)]
+
+
+def test_the_tables_are_what_the_results_give(page):
+    text = page.PAGE.read_text("utf-8")
+    assert page.filled(text, page.tables()) == text, "run: python docs/accuracy_page.py"
+
+
+def test_every_model_is_measured_on_every_split(page):
+    counts: dict[tuple, set[int]] = {}
+    for row in page.read(page.RESULTS):
+        key = (row["data"], row["task"], row["part"], row["model"])
+        counts.setdefault(key, set()).add(row["split"])
+    assert counts
+    assert all(splits == set(range(10)) for splits in counts.values())
+
+
+def test_a_rival_is_marked_only_beyond_chance(page):
+    noise = np.array([0.0, 0.1, -0.1, 0.05, -0.05])
+    values = {"sda": 1 + noise, "worse": 2 + noise**2, "equal": 1 - noise}
+    assert page.verdicts(values, -1) == {"worse": "−", "equal": ""}
+    assert page.verdicts(values, 1) == {"worse": "+", "equal": ""}
+
+
+def test_standing_says_who_is_first(page):
+    given = rows("sda", [1.0, 1.1, 1.2]) + rows("mnl", [2.0, 2.1, 2.2])
+    assert page.standing(given).splitlines()[-1] == (
+        "| Noguchi | first | sda | 1 of 1 | first | sda | 1 of 1 |"
+    )
+    given = rows("sda", [1.0, 1.1, 1.2]) + rows("mnl", [0.9, 1.2, 1.1])
+    assert "| tied with the first | mnl | 0 of 1 |" in page.standing(given)
+
+
+def test_a_new_measurement_replaces_the_old_one(page, tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "RESULTS", tmp_path / "accuracy.jsonl")
+    monkeypatch.setattr(page, "STUDY", tmp_path / "study.jsonl")
+    for name, nll in (("a", 1.0), ("b", 3.0)):
+        page.RESULTS.write_text("".join(page.json.dumps(one) + "\n" for one in rows("sda", [nll])))
+        page.RESULTS.rename(tmp_path / name)
+    page.take_over([tmp_path / "a"])
+    page.take_over([tmp_path / "b"])
+    assert [row["metrics"]["nll"] for row in page.read(page.RESULTS)] == [3.0]
