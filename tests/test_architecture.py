@@ -17,6 +17,8 @@ LINES_A_FUNCTION = 60  # its docstring not counted: what a public function expla
 LAYERS = (
     {
         "_types",
+        "_shapes",
+        "_crew",
         "_masked",
         "_errors",
         "_files",
@@ -27,12 +29,23 @@ LAYERS = (
         "_trees",
         "_engine",
     },
-    {"choices", "models"},
+    {"choices", "models", "graph"},
     {"datasets", "metrics", "doctor"},
     {"training"},
-    {"estimators", "artifact", "progress", "tuning", "violations", "theory", "consequences"},
+    {
+        "estimators",
+        "artifact",
+        "scorer",
+        "prediction",
+        "export",
+        "progress",
+        "tuning",
+        "violations",
+        "theory",
+        "consequences",
+    },
     {"experiments"},
-    {"cli", "__main__"},
+    {"cli", "server", "cluster", "__main__"},
 )
 LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
 STRANGERS = {("choices", "models"), ("models", "choices")}  # of one layer, and yet apart

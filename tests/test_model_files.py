@@ -106,7 +106,7 @@ def test_the_file_is_plain_safetensors_with_json(path):
     with safetensors.safe_open(path, framework="numpy") as opened:
         assert opened.metadata()["setwise"] == "model"
         assert opened.metadata()["version"] == str(_tensorfile.FORMAT_VERSION) == "1"
-        assert sorted(opened.keys()) == ["coef", "covariance", "identified"]
+        assert sorted(opened.keys()) == ["coef", "covariance", "graph/F.theta", "identified"]
 
 
 # Damage

@@ -1,7 +1,12 @@
 """Predicting a file in parts gives what predicting the whole table gives."""
 
+import subprocess
+import sys
 import tempfile
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import polars as pl
@@ -13,10 +18,12 @@ from sklearn.exceptions import NotFittedError
 from typer.testing import CliRunner
 
 import setwise as sw
+from scored import as_fitted
 from setwise.choices import Encoded, save_choices
 from setwise.cli import app
-from setwise.estimators import parquet, streaming
-from setwise.estimators.streaming import predict_file
+from setwise.estimators import predict_file
+from setwise.prediction import kept, parquet, rows
+from setwise.scorer import Scorer
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
@@ -80,11 +87,13 @@ def logit():
 def in_chunks(monkeypatch):
     """Set the number of rows a chunk."""
 
-    def of(rows: int) -> None:
-        for module in (parquet, streaming):
-            monkeypatch.setattr(module, "ROWS_A_CHUNK", rows)
+    return lambda count: divide(monkeypatch, count)
 
-    return of
+
+def divide(patch: pytest.MonkeyPatch, count: int) -> None:
+    """Into parts of so many rows, all files."""
+    for module, name in SIZES:
+        patch.setattr(module, name, count)
 
 
 def whole(model: sw.MNL, table: pl.DataFrame) -> pl.DataFrame:
@@ -103,6 +112,7 @@ def streamed(model, table, folder: Path, suffix: str = "parquet", **arguments) -
     return pl.read_parquet(out) if suffix == "parquet" else pl.read_csv(out)
 
 
+SIZES = ((parquet, "ROWS_A_CHUNK"), (parquet, "ROWS_A_PASS"), (kept, "ROWS_A_PART"))
 ORDERS = ("side by side", "shuffled", "by alternative")
 
 
@@ -121,14 +131,13 @@ def ordered(table: pl.DataFrame, order: str, seed: int = 0) -> pl.DataFrame:
 @given(
     sizes=st.lists(st.integers(1, 6), min_size=1, max_size=12),
     order=st.sampled_from(ORDERS),
-    rows=st.integers(1, 20),
+    count=st.integers(1, 20),
     seed=st.integers(0, 1000),
 )
-def test_chunks_give_what_the_whole_table_gives(model, sizes, order, rows, seed):
+def test_chunks_give_what_the_whole_table_gives(model, sizes, order, count, seed):
     table = ordered(trips(sizes, seed), order, seed)
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        for module in (parquet, streaming):
-            patch.setattr(module, "ROWS_A_CHUNK", rows)
+        divide(patch, count)
         found = streamed(model, table, Path(folder))
     assert_frame_equal(found, whole(model, table), check_exact=True)
 
@@ -284,6 +293,83 @@ def test_the_command_streams_parquet(logit, in_chunks, tmp_path, monkeypatch):
     assert pl.read_parquet("out.parquet").group_by("trip").agg(pl.sum("predicted")).height == 3
 
 
+def test_the_command_needs_no_engine(logit, tmp_path):
+    logit.save(tmp_path / "m.setwise")
+    trips([2, 3, 4]).write_parquet(tmp_path / "trips.parquet")
+    script = (
+        "import sys; from setwise.cli import app\n"
+        "app(['predict', 'm.setwise', 'trips.parquet', '--out', 'out.parquet'], "
+        "standalone_mode=False)\n"
+        "print([name for name in ('jax', 'sklearn') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+    expected = whole(logit, trips([2, 3, 4]))
+    assert_frame_equal(pl.read_parquet(tmp_path / "out.parquet"), expected, rel_tol=1e-5)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_a_model_without_a_graph_is_scored_by_its_estimator(logit, suffix, tmp_path):
+    replace(logit.artifact(), graph=None).write(tmp_path / "m.setwise")
+    table, path = trips([2, 3, 4]), tmp_path / f"trips.{suffix}"
+    table.write_parquet(path) if suffix == "parquet" else table.write_csv(path)
+    words = [str(tmp_path / "m.setwise"), str(path), "--out", str(tmp_path / "out.parquet")]
+    done = CliRunner().invoke(app, ["predict", *words])
+    assert done.exit_code == 0, done.output
+    found, expected = (
+        frame.select("trip", "probability", "predicted")
+        for frame in (pl.read_parquet(tmp_path / "out.parquet"), whole(logit, table))
+    )
+    assert_frame_equal(found, expected, rel_tol=1e-6, abs_tol=0)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", ["sda", "nccm"])
+def test_the_scorer_writes_what_the_estimator_predicts(name, order, in_chunks, tmp_path):
+    table = ordered(trips([2, 5, 1, 3] * 5, seed=3), order)
+    schema = sw.Schema.fit(sw.read(trips([5] * 60, seed=1), **ROLES))
+    estimator = as_fitted(name, schema, ensemble=2)
+    scorer = Scorer.of(estimator.artifact(), "m.setwise")
+    in_chunks(9)
+    found, expected = streamed(scorer, table, tmp_path), whole(estimator, table)
+    assert found.drop("probability").equals(expected.drop("probability"))
+    assert found.schema == expected.schema
+    np.testing.assert_allclose(found["probability"], expected["probability"], atol=1e-5)
+
+
+def test_results_come_in_order_and_only_a_few_ahead(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    begun = []
+
+    def tasks():
+        for number in range(20):
+            begun.append(number)
+            yield number
+
+    found = rows.in_threads(lambda number: -number, tasks())
+    assert next(found) == 0
+    assert len(begun) == 4
+    assert list(found) == [-number for number in range(1, 20)]
+
+
+def test_work_that_nobody_waits_for_any_more_is_not_begun():
+    started, first = [], Event()
+
+    def work(number: int) -> int:
+        started.append(number)
+        if number:
+            first.wait()
+        return number
+
+    found = rows.in_threads(work, iter(range(100)))
+    assert next(found) == 0
+    first.set()
+    found.close()
+    assert len(started) <= 10
+
+
 # What is refused
 
 
@@ -373,8 +459,19 @@ def test_a_full_disk_is_said_and_leaves_nothing(model, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(streaming._Kept, "_reserve", full)
-    assert "No space left on device" in refused(model, trips([4]), tmp_path)
+    monkeypatch.setattr(kept.Kept, "_reserve", full)
+    scattered = ordered(trips([4, 4]), "shuffled")
+    assert "No space left on device" in refused(model, scattered, tmp_path)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk that is always full")
+def test_a_disk_that_fills_while_the_file_is_written_is_said(model, tmp_path, monkeypatch):
+    @contextmanager
+    def beside(path):
+        yield Path("/dev/full")
+
+    monkeypatch.setattr("setwise.prediction.written.whole_file", beside)
+    assert "No space left on device" in refused(model, trips([4] * 100), tmp_path)
 
 
 PATHS = {

@@ -1,12 +1,14 @@
 """One-file models: safetensors for the weights, JSON for everything else, no pickle.
 
 The file holds the estimator's name and arguments, the schema fitted on training data, what was
-learned, and a checksum. Loading it runs no code of the file's.
+learned, how to compute its scores (a graph of plain operations, for those who score without JAX),
+a few sets of the data and a simpler model of them where that was asked for, and a checksum.
+Loading it runs no code of the file's.
 """
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,12 @@ import numpy as np
 from setwise import _tensorfile
 from setwise._files import check_writable
 from setwise.choices import Schema
+from setwise.graph import Graph, Operation
+
+OF_GRAPH = "graph/"
+"""What names of arrays begin with that the graph needs beside those of the model."""
+OF_BESIDE = "beside/"
+"""What names of arrays begin with that belong to simpler models of the same data."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,32 +34,86 @@ class Artifact:
     schema: Schema
     fitted: dict[str, Any]
     arrays: dict[str, np.ndarray]
+    graph: Graph | None = None
+    constants: dict[str, np.ndarray] = field(default_factory=dict)
+    """Arrays that the graph needs and the model does not."""
+    sample: list[dict[str, Any]] = field(default_factory=list)
+    """Some sets of the data as plain values (:func:`setwise.choices.records.records`)."""
+    beside: dict[str, np.ndarray] = field(default_factory=dict)
+    """Of simpler models of the same data, by name: "mnl", its weights of standardised columns."""
 
     def write(self, path: str | Path) -> None:
         """Write the file whole or not at all."""
         check_writable(path)
         schema = self.schema.to_json()
-        arrays = self.arrays | _names_as_arrays(schema)
+        arrays = self.arrays | self.constants | _names_as_arrays(schema)
+        arrays |= {f"{OF_BESIDE}{name}": array for name, array in self.beside.items()}
         meta = {
             "estimator": self.estimator,
             "params": self.params,
             "schema": schema,
             "fitted": self.fitted,
+            "graph": None if self.graph is None else self.graph.to_json(),
+            "sample": self.sample,
         }
         _tensorfile.write(path, "model", arrays, meta)
+
+    def with_graph(self, graph: Graph, arrays: dict[str, np.ndarray]) -> "Artifact":
+        """With a graph; of its arrays those are kept that the model's are not already."""
+        known = {name for name, array in arrays.items() if _same(array, self.arrays.get(name))}
+        constants = {f"{OF_GRAPH}{name}": a for name, a in arrays.items() if name not in known}
+
+        def renamed(one: Operation) -> Operation:
+            if one.name != "weight" or one.settings[0] in known:
+                return one
+            return Operation("weight", (), (f"{OF_GRAPH}{one.settings[0]}", *one.settings[1:]))
+
+        graph = Graph(tuple(renamed(one) for one in graph.operations))
+        return replace(self, graph=graph, constants=constants)
 
     @classmethod
     def read(cls, path: str | Path) -> "Artifact":
         """Read a model file; a truncated, altered or foreign one is refused."""
         arrays, meta = _tensorfile.read(path, "model")
         _take_names_back(meta["schema"], arrays)
+        graph = meta.get("graph")  # older files have none
+        constants = {name: arrays.pop(name) for name in list(arrays) if name.startswith(OF_GRAPH)}
+        beside = {
+            name.removeprefix(OF_BESIDE): arrays.pop(name)
+            for name in list(arrays)
+            if name.startswith(OF_BESIDE)
+        }
         return cls(
             meta["estimator"],
             meta["params"],
             Schema.from_json(meta["schema"]),
             meta["fitted"],
             arrays,
+            None if graph is None else Graph.from_json(graph),
+            constants,
+            meta.get("sample", []),
+            beside,
         )
+
+
+def without_graph(estimator: str) -> str:
+    """What to say of a model file that has no graph."""
+    if estimator == "LambdaMART":
+        return (
+            "holds LightGBM's trees, which only LightGBM scores: use setwise.load(...), or train "
+            "a model such as sda, which scores without its engine"
+        )
+    return (
+        f"holds a {estimator} without the graph of its scores, as older setwise wrote it; write "
+        "it again: setwise.load(path).save(path)"
+    )
+
+
+def _same(array: np.ndarray, other: np.ndarray | None) -> bool:
+    """Whether they are equal to the last bit."""
+    if other is None or array.dtype != other.dtype or array.shape != other.shape:
+        return False
+    return array.tobytes() == other.tobytes()
 
 
 def _names_as_arrays(schema: dict[str, Any]) -> dict[str, np.ndarray]:

@@ -5,7 +5,7 @@ from setwise.choices.choices import Choices, Dropped
 from setwise.choices.chosen import Irregular
 from setwise.choices.encoding import Encoded, Encoding
 from setwise.choices.features import Feature, Roles
-from setwise.choices.reading import expressions, read, read_as
+from setwise.choices.reading import expressions, read, read_as, read_like
 from setwise.choices.schema import Schema
 from setwise.choices.splits import split
 from setwise.choices.stored import open_choices, save_choices, verify
@@ -28,6 +28,7 @@ __all__ = [
     "open_table",
     "read",
     "read_as",
+    "read_like",
     "round_up",
     "save_choices",
     "shuffled_batches",

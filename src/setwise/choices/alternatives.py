@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Int
 
 from setwise._errors import InputError
+from setwise._shapes import Bool, Int
 from setwise.choices.choices import Choices
 from setwise.choices.columns import Column
 from setwise.choices.tables import open_table

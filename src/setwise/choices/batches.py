@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int
+
+from setwise._shapes import Int
 
 
 @dataclass(frozen=True, eq=False)

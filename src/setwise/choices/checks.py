@@ -1,9 +1,9 @@
 """Checks of single columns: what no model can take is refused, with its row and a remedy."""
 
 import numpy as np
-from jaxtyping import Bool
 
 from setwise._errors import InputError
+from setwise._shapes import Bool
 from setwise.choices.columns import Column
 from setwise.choices.features import Feature
 from setwise.choices.tables import Table

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
 
 from setwise._errors import InputError
+from setwise._shapes import Float, Int, Shaped
 from setwise.choices.columns import Column, rows_of
 from setwise.choices.features import Roles
 from setwise.choices.mapped import StoredColumns

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Bool
 
 from setwise._errors import InputError
+from setwise._shapes import Bool
 from setwise.choices.choices import Choices
 from setwise.choices.tables import Table
 

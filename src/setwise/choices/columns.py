@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int, Num, Shaped
+
+from setwise._shapes import Int, Num, Shaped
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Float64, Int
 
 from setwise._errors import InputError
+from setwise._shapes import Float, Float64, Int
 from setwise.choices.columns import Column
 from setwise.choices.features import Feature
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Float64, Int
 
 from setwise._errors import InputError
 from setwise._memory import available_bytes
+from setwise._shapes import Float, Float64, Int
 from setwise.choices.choices import Choices
 from setwise.choices.columns import Column
 from setwise.choices.encoders import Encoder
@@ -194,7 +194,7 @@ class Encoding:
         self._fill(items, self.items, choices.columns, self._row_folds())
         self._fill(context, self.context, choices.context, None)
         encoded = Encoded(items, context, choices.offsets, choices.chosen, choices.weight)
-        return _with_outside(encoded) if self.outside else encoded
+        return with_outside(encoded) if self.outside else encoded
 
     def _check_memory(self, itemsize: int) -> None:
         """Say that data on disk are too large for memory before the system kills the process."""
@@ -261,7 +261,7 @@ def _merged(parts: Sequence[Any]) -> tuple[Vector, Vector]:
     return mean, np.sqrt(share @ (variances + (means - mean) ** 2))
 
 
-def _with_outside(encoded: Encoded) -> Encoded:
+def with_outside(encoded: Encoded) -> Encoded:
     """Add the outside option as the last row of every set, and its indicator column."""
     rows, features = encoded.items.shape
     offsets = encoded.offsets + np.arange(len(encoded.offsets))

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int, Shaped
 
 from setwise._errors import InputError
+from setwise._shapes import Int, Shaped
 from setwise.choices.columns import Column
 
 

@@ -7,9 +7,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int, Shaped
 
 from setwise._arrayfile import ArrayFile
+from setwise._shapes import Int, Shaped
 from setwise.choices.columns import Column, rows_of
 
 ROWS_TO_REMEMBER = 4_000_000

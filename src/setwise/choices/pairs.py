@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+
+from setwise._shapes import Bool, Float, Int
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float, Float64, Int, Num
 
+from setwise._shapes import Float, Float64, Int, Num
 from setwise.choices.choices import Choices
 
 FOLDS = 10

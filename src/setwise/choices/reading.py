@@ -2,18 +2,20 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
 
 from setwise._errors import InputError
+from setwise._shapes import Float, Int, Shaped
 from setwise.choices.checks import refuse, sound
 from setwise.choices.choices import Choices, Dropped
 from setwise.choices.chosen import Irregular, marks, with_choice
 from setwise.choices.columns import Column
 from setwise.choices.features import Feature, Roles
 from setwise.choices.grouping import Grouping
+from setwise.choices.schema import Schema
 from setwise.choices.tables import Table, open_table
 
 
@@ -109,6 +111,31 @@ def read_as(
     if roles.chosen is None:
         return choices
     return with_choice(choices, marks(table, roles.chosen)[grouping.order], irregular)
+
+
+def read_like(
+    schema: Schema, table: Any, with_choice: bool = False, irregular: Irregular | None = None
+) -> Choices:
+    """Read a table as that of the schema was: the same columns in the same roles.
+
+    Without the choice no other column is needed than the set's and the features'.
+    """
+    roles, opened = schema.roles, open_table(table)
+    if with_choice:
+        if roles.chosen is None:
+            raise InputError("this model's training table had no chosen column to evaluate by")
+        roles = replace(roles, group=None, time=None)
+    else:
+        roles = replace(roles, chosen=None, weight=None, group=None, time=None)
+    for feature in roles.items + roles.context:
+        if feature.column not in opened.names:
+            raise InputError(
+                f"feature column '{feature.column}' is missing; the model was trained with it "
+                f"(the table has: {', '.join(opened.names)})"
+            )
+    if irregular is None:  # prediction takes rows as they come
+        irregular = Irregular() if with_choice else Irregular(on_duplicate="keep")
+    return read_as(roles, opened, irregular, outside=schema.outside)
 
 
 def _from_matrix(

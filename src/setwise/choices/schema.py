@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Float64
 
 from setwise._errors import InputError
+from setwise._shapes import Bool, Float, Float64
 from setwise.choices.choices import Choices
 from setwise.choices.encoders import Encoder
 from setwise.choices.encoding import Encoded, Encoding, Standardised
@@ -111,6 +111,13 @@ class Schema:
     def encode(self, choices: Choices, dtype: type = np.float32) -> Encoded:
         """Choices as numbers, all at once."""
         return self.over(choices).encoded(dtype)
+
+    def real_rows(self, encoded: Encoded) -> Bool[np.ndarray, " rows"]:
+        """Which encoded rows are the table's: all but the outside options."""
+        real = np.ones(len(encoded.items), bool)
+        if self.outside:
+            real[encoded.offsets[1:] - 1] = False
+        return real
 
     def _seen(self, choices: Choices, tables: Mapping[str, Table]) -> Encoding:
         """Choices in this encoding, with the tables of those columns that have their own."""

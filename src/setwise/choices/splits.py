@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float, Int
 
 from setwise._errors import InputError
+from setwise._shapes import Float, Int
 from setwise.choices.choices import Choices, generator
 
 

@@ -1,7 +1,7 @@
 """Outside tables: files, data frames and arrays, seen as named columns.
 
-Frames of any library that narwhals reads come through narwhals; files through Polars, imported
-only when a file is read.
+Frames of any library that narwhals reads come through narwhals, files through Polars; each is
+imported only when it is needed.
 """
 
 from collections.abc import Mapping
@@ -11,12 +11,10 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-import narwhals as nw
 import numpy as np
-from jaxtyping import Shaped
-from narwhals import selectors
 
 from setwise._errors import InputError
+from setwise._shapes import Shaped
 from setwise.choices.columns import Column
 from setwise.choices.table_files import read_file
 
@@ -69,6 +67,9 @@ class Table:
         """
         if self.native is None:
             return np.zeros(self.rows, bool)
+        import narwhals as nw
+        from narwhals import selectors
+
         frame = nw.from_native(self.native, eager_only=True)
         try:
             repeats = frame.is_duplicated().any()
@@ -100,6 +101,8 @@ def open_table(source: Any) -> Table:
         if len(set(lengths.values())) > 1:
             raise InputError(f"the columns differ in length: {lengths}; each needs one value a row")
         return Table(columns, next(iter(lengths.values()), 0))
+    import narwhals as nw
+
     try:
         frame = nw.from_native(source, eager_only=True)
     except TypeError:
@@ -118,20 +121,14 @@ def open_table(source: Any) -> Table:
 
 def _typed(name: str, series: Any, role: str, as_category: bool) -> Column:
     """Sort a raw column into numbers, categories and dates."""
-    if series.dtype in (nw.Object, nw.Unknown, np.dtype(object)):
+    if _holds_objects(series):
         series = _from_objects(_to_numpy(series))
     dtype, declared = series.dtype, as_category
     if isinstance(series, np.ndarray):
-        kind = {"b": "number", "i": "number", "u": "number", "f": "number", "M": "date"}.get(
-            dtype.kind, "text" if dtype.kind in "UO" else ""
-        )
-    elif dtype.is_numeric() or dtype == nw.Boolean:
-        kind = "number"
-    elif dtype in (nw.Date, nw.Datetime):
-        kind = "date"
+        kind = _KINDS.get(dtype.kind, "")
     else:
-        declared = declared or dtype in (nw.Categorical, nw.Enum)
-        kind = "text" if declared or dtype == nw.String else ""
+        kind, named = _kind_of_series(dtype)
+        declared = declared or named
     if not kind:
         raise InputError(
             f"column '{name}' has type {dtype}; features are numbers, booleans, text or dates: "
@@ -150,6 +147,31 @@ def _typed(name: str, series: Any, role: str, as_category: bool) -> Column:
         return Column(np.full(len(column.values), np.nan))
     _refuse_spoiled_numbers(name, column, role)
     return column
+
+
+# NumPy's kinds of types.
+_KINDS = {"b": "number", "i": "number", "u": "number", "f": "number", "M": "date", "U": "text",
+          "O": "text"}  # fmt: skip
+
+
+def _holds_objects(series: Any) -> bool:
+    if isinstance(series, np.ndarray):
+        return series.dtype.kind == "O"
+    import narwhals as nw
+
+    return series.dtype in (nw.Object, nw.Unknown)
+
+
+def _kind_of_series(dtype: Any) -> tuple[str, bool]:
+    """What a frame's column holds, and whether its type says that these are names."""
+    import narwhals as nw
+
+    if dtype.is_numeric() or dtype == nw.Boolean:
+        return "number", False
+    if dtype in (nw.Date, nw.Datetime):
+        return "date", False
+    named = dtype in (nw.Categorical, nw.Enum)
+    return ("text" if named or dtype == nw.String else ""), named
 
 
 def _from_objects(values: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:

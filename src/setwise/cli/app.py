@@ -14,14 +14,19 @@ from setwise.cli import (
     check,
     datasets,
     explain,
+    export,
     predict,
     reproduce,
+    serve,
     show,
     theory,
     tune,
     violations,
 )
+from setwise.cli.cluster import Cluster, MayUseCluster
+from setwise.cli.cluster import crew as crew_of
 from setwise.cli.source import TABLE_HELP, Json, Source, may_take_source, takes_source
+from setwise.cli.together import FitCluster, Machines, MinWorkers, Workers
 from setwise.cli.values import (
     Objective,
     OnDuplicate,
@@ -45,7 +50,7 @@ app.add_typer(datasets.app, name="datasets")
 Seed = Annotated[int, typer.Option(help="Of splits, initial weights and the order of sets.")]
 
 
-@app.command()
+@app.command(cls=MayUseCluster)
 @takes_source
 def fit(
     source: Source,
@@ -64,19 +69,29 @@ def fit(
     checkpoint: Annotated[
         Path | None, typer.Option(help="Folder to resume from after a kill, to the same model.")
     ] = None,
+    sample: Annotated[
+        int, typer.Option(help="Sets to keep in the file as examples.", min=0, max=24)
+    ] = 24,
+    cluster: FitCluster = None,
+    workers: Workers = None,
+    min_workers: MinWorkers = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
     """Train a model on all sets of a table and write it to a file.
 
-    A fifth of the sets (of the groups, with --group) is held out to stop early.
+    A fifth of the sets (of the groups, with --group) is held out to stop early. The file keeps
+    some sets as examples for the page of 'setwise serve', and an MNL to show beside the model;
+    with --sample 0 it holds no row of the data. With --cluster all machines train it together.
 
     Example: setwise fit swissmetro --model sda --out swissmetro.setwise
     """
     from setwise._files import check_writable
+    from setwise.choices.records import few
     from setwise.estimators import configured
 
     check_writable(out)
+    machines = Machines(cluster, workers, min_workers)
     training = {
         "epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate,
         "weight_decay": weight_decay, "dropout": dropout, "patience": patience,
@@ -86,8 +101,9 @@ def fit(
     choices = source.read(seed)
     show.dropped(choices)
     with _warnings_as_notes():
-        estimator.fit(choices, checkpoint=checkpoint)
-    estimator.save(out)
+        estimator = machines.fitted(estimator, choices, source, seed, checkpoint)
+        beside = _mnl_beside(model, estimator, choices)
+    estimator.save(out, sample=few(choices, sample) if sample else None, beside=beside)
     measured = estimator.evaluate(choices)
     if json:
         show.as_json({"model": str(out), "sets": measured.sets, "fit_to_all_sets": dict(measured)})
@@ -100,8 +116,10 @@ def fit(
         raise typer.Exit(130)
 
 
-app.command()(predict.predict)
+app.command(cls=MayUseCluster)(predict.predict)
+app.command()(export.export)
 app.command()(check.check)
+app.command()(serve.serve)
 
 
 @app.command()
@@ -168,7 +186,7 @@ def models(json: Json = False) -> None:
     show.table(heads, rows, numbers=False)
 
 
-@app.command()
+@app.command(cls=MayUseCluster)
 @takes_source
 def compare(
     source: Source,
@@ -189,6 +207,7 @@ def compare(
     report: Annotated[
         Path | None, typer.Option(help="Write a page with tables and pictures here (HTML).")
     ] = None,
+    cluster: Cluster = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -213,10 +232,11 @@ def compare(
 
     space = tune.SPACES[preset]
     tuning = Tuning(trials, space, storage=storage, seed=seed) if trials else None
-    with _warnings_as_notes(), show.cells_bar(len(estimators) * splits) as on_cell:
+    bar = show.cells_bar(len(estimators) * splits)
+    with _warnings_as_notes(), crew_of(cluster) as crew, bar as on_cell:
         result = run(
             estimators, choices, splits=splits, seed=seed, by=split_by.value, metric=metric,
-            tuning=tuning, on_cell=on_cell,
+            tuning=tuning, on_cell=on_cell, crew=crew,
         )  # fmt: skip
     if json:
         show.as_json(result.to_json())
@@ -228,8 +248,8 @@ def compare(
         show.note(f"wrote {report}")
 
 
-app.command()(takes_source(tune.tune))
-app.command()(may_take_source(reproduce.reproduce))
+app.command(cls=MayUseCluster)(takes_source(tune.tune))
+app.command(cls=MayUseCluster)(may_take_source(reproduce.reproduce))
 app.command()(violations.violations)
 app.command()(explain.explain)
 app.add_typer(theory.app, name="theory")
@@ -252,6 +272,19 @@ def _warnings_as_notes() -> Iterator[None]:
         yield
     for text in dict.fromkeys(str(warning.message) for warning in raised):
         show.note(f"warning: {text}")
+
+
+def _mnl_beside(model: str, estimator: Any, choices: Any) -> Any:
+    """The MNL to show beside a model that IIA does not bind; none where it cannot be fitted."""
+    from setwise.estimators import ENTRIES, mnl_beside
+
+    if ENTRIES[model].about.satisfies_iia:
+        return None
+    try:
+        return mnl_beside(estimator, choices)
+    except InputError as error:
+        warnings.warn(f"the file has no MNL beside the model: {error}", stacklevel=2)
+        return None
 
 
 def _show_metrics(measured: Any, title: str) -> None:

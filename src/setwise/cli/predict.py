@@ -1,61 +1,100 @@
 """The command ``setwise predict``."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from setwise.cli import show
+from setwise.cli.cluster import Cluster
+from setwise.cli.cluster import crew as crew_of
 from setwise.cli.source import TABLE_HELP, Json
+
+if TYPE_CHECKING:
+    from setwise.prediction import RowModel
 
 ModelFile = Annotated[Path, typer.Argument(help="A model file written by 'setwise fit'.")]
 
 
 def predict(
     model: ModelFile,
-    table: Annotated[str, typer.Argument(help=TABLE_HELP)],
+    table: Annotated[str, typer.Argument(help=f"{TABLE_HELP} Or a folder of Parquet files.")],
     out: Annotated[
         Path | None,
-        typer.Option(help="Parquet or CSV file to write; default: CSV to the terminal."),
+        typer.Option(
+            help="Parquet or CSV file to write (of a folder: a folder); default: CSV to the screen."
+        ),
     ] = None,
+    cluster: Cluster = None,
     json: Json = False,
 ) -> None:
     """Add columns 'probability' and 'predicted' to a table, in its order.
 
-    A Parquet table of any size is written to another file in bounded memory.
+    A Parquet table of any size is written to another file in bounded memory. Of a folder, each
+    file is written to one of the same name, complete or not at all, and the same command does only
+    what is missing; a set must lie within one file.
 
     Example: setwise predict swissmetro.setwise swissmetro --out predictions.parquet
     """
     from setwise._errors import InputError
+    from setwise.choices import read_like
     from setwise.cli.tables import is_data_file, read_table, write_table
-    from setwise.estimators import load
+    from setwise.prediction import Predictions, predict_file
 
+    if Path(table).is_dir():
+        _predict_folder(model, Path(table), out, cluster)
+        return
+    if cluster is not None:
+        raise InputError(f"{table} is no folder; a cluster predicts the files of a folder")
     if out is not None:
         write_table(None, out)  # refuse a bad path before the work
-    estimator = load(model)
+    scorer = _scorer(model)
     if out is not None and not json and _streams(Path(table), out):
-        from setwise.estimators.streaming import predict_file
-
         with show.counting_bar("rows") as on_rows:
-            rows = predict_file(estimator, Path(table), out, on_rows)
+            rows = predict_file(scorer, Path(table), out, on_rows)
         show.note(f"wrote {out}: {rows:,} rows")
         return
     if is_data_file(table):
         raise InputError(f"{table} is a data file; name a file for its predictions with --out")
     frame = read_table(table)
-    choices = estimator.read(frame)
-    frame = frame.with_columns(
-        probability=estimator.predict_proba(choices), predicted=estimator.predict(choices)
-    )
+    found = Predictions.of_choices(scorer, read_like(scorer.schema, frame))
+    frame = found.beside(frame)
     if json:
-        show.as_json(
-            frame.select(estimator.schema_.roles.set, "probability", "predicted").to_dicts()
-        )
+        show.as_json(frame.select(scorer.schema.roles.set, "probability", "predicted").to_dicts())
     elif out is None:
         print(frame.write_csv(), end="")
     if out is not None:
         write_table(frame, out)
         show.note(f"wrote {out}: {len(frame):,} rows")
+
+
+def _scorer(path: Path) -> "RowModel":
+    """The model of a file, scored with NumPy: JAX takes long to import.
+
+    LightGBM's trees, and files of older setwise, have no graph to score by: the estimator does it.
+    """
+    from setwise.artifact import Artifact
+    from setwise.scorer import Scorer
+
+    artifact = Artifact.read(path)
+    if artifact.graph is not None:
+        return Scorer.of(artifact, path)
+    from setwise.estimators import load
+    from setwise.estimators.streaming import ByEstimator
+
+    return ByEstimator(load(path))
+
+
+def _predict_folder(model: Path, folder: Path, out: Path | None, cluster: str | None) -> None:
+    from setwise._errors import InputError
+    from setwise.prediction.folder import predict_folder
+
+    if out is None:
+        raise InputError(f"{folder} is a folder; name a folder for its predictions with --out")
+    with crew_of(cluster) as crew, show.counting_bar("files") as on_file:
+        done = predict_folder(_scorer, model, folder, out, crew=crew, on_file=on_file)
+    kept = f"; {done.kept:,} files were there already" if done.kept else ""
+    show.note(f"wrote {done.files:,} files to {out}: {done.rows:,} rows{kept}")
 
 
 def _streams(table: Path, out: Path) -> bool:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from setwise.cli import show
+from setwise.cli.cluster import Cluster
+from setwise.cli.cluster import crew as crew_of
 from setwise.cli.source import Json, Source
 from setwise.cli.values import Outcome, PaperPart, RawName, ReproducePreset
 
@@ -50,6 +52,7 @@ def reproduce(
     workers: Annotated[
         int | None, typer.Option(help="Processes; default: one a core, on a GPU four.")
     ] = None,
+    cluster: Cluster = None,
     out: Annotated[Path, typer.Option(help=OUT_HELP)] = Path("reproduction"),
     seed: Annotated[int, typer.Option(help="Of samples, splits, models and trials.")] = 0,
     json: Json = False,
@@ -72,10 +75,10 @@ def reproduce(
     raw = {RawName.expedia: expedia, RawName.outbrain: outbrain, RawName.amadeus: amadeus}
     sources = _sources(source, raw, outcome, sizes, seed)
     command = shlex.join(["setwise", *sys.argv[1:]])
-    with _progress(out) as (on_plan, on_unit):
+    with crew_of(cluster) as crew, _progress(out) as (on_plan, on_unit):
         results = room.reproduce(
-            sources, out, part.value, protocol, workers=workers, command=command, on_plan=on_plan,
-            on_unit=on_unit,
+            sources, out, part.value, protocol, workers=workers, crew=crew, command=command,
+            on_plan=on_plan, on_unit=on_unit,
         )  # fmt: skip
     written = room.write_report(results, out)
     if json:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from setwise.cli import show
+from setwise.cli.cluster import Cluster
+from setwise.cli.cluster import crew as crew_of
 from setwise.cli.source import Json, Source
 from setwise.cli.values import Preset, SpaceName, SplitBy
 
@@ -48,6 +50,7 @@ def tune(
         Path | None, typer.Option(help="Write the best model of the first split here.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Picture of all trials (SVG).")] = None,
+    cluster: Cluster = None,
     seed: Annotated[int, typer.Option(help="Of splits, weights, order and proposals.")] = 0,
     json: Json = False,
 ) -> None:
@@ -73,10 +76,10 @@ def tune(
         estimator = with_arguments(estimator, {"epochs": epochs})
     choices = source.read(seed)
     show.dropped(choices)
-    with show.counting_bar("trials") as on_trials:
+    with crew_of(cluster) as crew, show.counting_bar("trials") as on_trials:
         done = tune_splits(
             estimator, choices, splits=splits, seed=seed, by=split_by.value, tuning=tuning,
-            on_trials=on_trials,
+            on_trials=on_trials, crew=crew,
         )  # fmt: skip
     if json:
         show.as_json([_as_json(one) for one in done])

@@ -9,6 +9,7 @@ from setwise.estimators.base import Estimator
 from setwise.estimators.basic import RandomChoice, SingleFeature
 from setwise.estimators.boosting import LambdaMART
 from setwise.estimators.catalogue import ENTRIES, Entry, configured, everyone, named, zoo
+from setwise.estimators.companion import mnl_beside
 from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL
 from setwise.estimators.mixed import MixedMNL
 from setwise.estimators.nested import NestedLogit
@@ -65,6 +66,7 @@ __all__ = [
     "everyone",
     "fit_together",
     "load",
+    "mnl_beside",
     "named",
     "predict_file",
     "zoo",

@@ -1,5 +1,6 @@
 """What every estimator does: read like the model was trained, predict, rank, evaluate, save."""
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,7 +15,9 @@ from sklearn.exceptions import NotFittedError
 
 from setwise._errors import InputError
 from setwise.artifact import Artifact
-from setwise.choices import Choices, Encoded, Irregular, Schema, open_table, read_as, split
+from setwise.choices import Choices, Encoded, Irregular, Schema, open_table, read_like, split
+from setwise.choices.records import few, records
+from setwise.graph.tracing import traced
 from setwise.metrics import Metrics, Outcomes, predicted
 from setwise.models import Model
 from setwise.training import row_log_probabilities
@@ -120,32 +123,51 @@ class Estimator(BaseEstimator):
         """Top-1 accuracy, the measure that scikit-learn's tools look at."""
         return self.evaluate(data).top1
 
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model to one file; :func:`setwise.load` reads it."""
+    def save(
+        self,
+        path: str | Path,
+        *,
+        sample: Choices | None = None,
+        beside: Float[np.ndarray, " d"] | None = None,
+    ) -> None:
+        """Write the fitted model to one file; :func:`setwise.load` reads it.
+
+        So does :func:`setwise.scorer.load`, without JAX.
+
+        Args:
+            path: the file.
+            sample: choices of which the file keeps up to 24 sets, in plain values, as examples
+                for the page of ``setwise serve``; without it the file holds no row of the data.
+            beside: an MNL to show beside the model on that page
+                (:func:`setwise.estimators.mnl_beside`).
+        """
+        artifact = self.artifact()
+        if sample is not None:
+            shown = few(sample)
+            self.schema_.over(shown)  # refuses choices without the columns
+            artifact = replace(artifact, sample=records(shown))
+        if beside is not None:
+            artifact = replace(artifact, beside={"mnl": beside.astype(np.float32)})
+        artifact.write(path)
+
+    def artifact(self) -> Artifact:
+        """What the model file holds, the graph of the model's scores included."""
         self._check_fitted()
-        self._to_artifact().write(path)
+        artifact = self._to_artifact()
+        if not isinstance(self.model_, Model):  # LightGBM's trees are no operations on arrays
+            return artifact
+        try:
+            return artifact.with_graph(*traced(self.model_, self.schema_.width))
+        except InputError as error:  # what was trained is not lost for that
+            warnings.warn(f"the file can be read with JAX only: {error}", stacklevel=3)
+            return artifact
 
     def read(
         self, table: Any, with_choice: bool = False, irregular: Irregular | None = None
     ) -> Choices:
         """Read a table as this model was trained to: the same columns in the same roles."""
         self._check_fitted()
-        roles, opened = self.schema_.roles, open_table(table)
-        if with_choice:
-            if roles.chosen is None:
-                raise InputError("this model's training table had no chosen column to evaluate by")
-            roles = replace(roles, group=None, time=None)
-        else:
-            roles = replace(roles, chosen=None, weight=None, group=None, time=None)
-        for feature in roles.items + roles.context:
-            if feature.column not in opened.names:
-                raise InputError(
-                    f"feature column '{feature.column}' is missing; the model was trained with it "
-                    f"(the table has: {', '.join(opened.names)})"
-                )
-        if irregular is None:  # prediction takes rows as they come
-            irregular = Irregular() if with_choice else Irregular(on_duplicate="keep")
-        return read_as(roles, opened, irregular, outside=self.schema_.outside)
+        return read_like(self.schema_, table, with_choice, irregular)
 
     def _choices(self, data: Any, with_choice: bool = False) -> Choices:
         self._check_fitted()
@@ -168,10 +190,7 @@ class Estimator(BaseEstimator):
 
     def _real_rows(self, part: Encoded) -> Bool[np.ndarray, " rows"]:
         """Which encoded rows are the table's: all but the outside options."""
-        real = np.ones(len(part.items), bool)
-        if self.schema_.outside:
-            real[part.offsets[1:] - 1] = False
-        return real
+        return self.schema_.real_rows(part)
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "schema_"):

@@ -22,6 +22,7 @@ from setwise.training import (
     Member,
     Task,
     Training,
+    alone,
     fit,
     fit_population,
     resident_or_streamed,
@@ -91,7 +92,7 @@ class TrainedEstimator(Estimator):
         folder = None if checkpoint is None else Path(checkpoint)
         if self.ensemble == 1:
             fits = [self._learn_one(train, valid, schema.width, folder, progress)]
-        elif isinstance(train, Encoded) and isinstance(valid, Encoded):
+        elif isinstance(train, Encoded) and isinstance(valid, Encoded) and alone():
             fits = self._learn_many(Task(train, valid), schema.width, folder, progress)
         else:
             fits = self._learn_in_turn(train, valid, schema.width, folder, progress)
@@ -150,7 +151,10 @@ class TrainedEstimator(Estimator):
         checkpoint: Path | None,
         progress: bool | None,
     ) -> list[Fit]:
-        """Members of an ensemble whose data are too large for them to train together."""
+        """Members of an ensemble whose data are too large for them to train together.
+
+        Or one of which several processes train at a time.
+        """
         return [
             self._learn_one(
                 train, valid, width, checkpoint and checkpoint / f"member-{number}", progress,

@@ -1,15 +1,15 @@
 """Several models on the same splits, and one leaderboard."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import clone
 
+from setwise._crew import Alone, Crew, Parcel, Tell
 from setwise._errors import InputError
 from setwise.choices import Choices, split
 from setwise.estimators import Estimator, TrainedEstimator, named
@@ -128,6 +128,7 @@ def compare(
     metric: str = "nll",
     tuning: Tuning | None = None,
     on_cell: Callable[[Cell], None] | None = None,
+    crew: Crew | None = None,
 ) -> Comparison:
     """Train every model on the same random splits and compare them on the test parts.
 
@@ -142,6 +143,7 @@ def compare(
         tuning: tune the models that train by gradients first, in every split on its own; by
             default they keep their arguments.
         on_cell: called after each model on each split.
+        crew: who trains in place of this process, such as a cluster's workers.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.generate("mnl", sets=300).choices
@@ -157,48 +159,81 @@ def compare(
     if metric not in HIGHER_IS_BETTER:
         raise InputError(f"metric '{metric}' is not one of {', '.join(HIGHER_IS_BETTER)}")
     trainable(choices)
-    cells = []
-    # Each split is a copy of the data: made when its turn comes, and not before.
-    parts = [partial(split, choices, sizes, seed + number, by) for number in range(splits)]
-    for cell in _cells(models, parts, seed, tuning):
-        cells.append(cell)
+    cells = {}
+    parts = _Splits(choices if crew is None else choices.in_memory(), sizes, seed, by)
+    for place, cell in _cells(models, parts, splits, tuning, crew):
+        cells[place] = cell
         if on_cell is not None:
             on_cell(cell)
-    return Comparison(tuple(cells), repr(choices), sizes, metric)
+    ordered = tuple(cells[place] for place in sorted(cells))
+    return Comparison(ordered, repr(choices), sizes, metric)
+
+
+class _Splits:
+    """The random splits of some choices. Each is a copy of the data: only the last is kept."""
+
+    def __init__(self, choices: Choices, sizes: tuple[float, float, float], seed: int, by: Any):
+        self.choices, self.sizes, self.seed, self.by = choices, sizes, seed, by
+        self._last: tuple[int, tuple[Choices, ...]] | None = None
+
+    def __getitem__(self, number: int) -> tuple[Choices, ...]:
+        if self._last is None or self._last[0] != number:
+            made = split(self.choices, self.sizes, self.seed + number, self.by)
+            self._last = (number, made)
+        return self._last[1]
+
+
+class _Piece(NamedTuple):
+    """One model on one split, before it is done."""
+
+    name: str
+    estimator: Estimator
+    number: int
+    splits: Parcel
 
 
 def _cells(
     models: Mapping[str, Estimator],
-    parts: Sequence[Callable[[], tuple[Choices, ...]]],
-    seed: int,
+    splits: _Splits,
+    count: int,
     tuning: Tuning | None,
-) -> Iterator[Cell]:
-    """Every model on every split; those to tune come last, with all splits at once."""
+    crew: Crew | None,
+) -> Iterator[tuple[int, Cell]]:
+    """Every model on every split, with its place; those to tune come last, all splits at once."""
     tuned = {}
     if tuning is not None:
         tuned = {n: model for n, model in models.items() if isinstance(model, TrainedEstimator)}
     untuned = {name: model for name, model in models.items() if name not in tuned}
-    for number, part in enumerate(parts if untuned else ()):
-        made = part()
-        for name, estimator in untuned.items():
-            yield _cell(name, estimator, number, seed, made)
-    every = [part() for part in parts] if tuned else []
+    workers = crew or Alone()
+    parcel = workers.put(splits)
+    pieces = [
+        _Piece(name, estimator, number, parcel)
+        for number in range(count)
+        for name, estimator in untuned.items()
+    ]
+    yield from workers.each(_cell, len(pieces), pieces.__getitem__, _nothing_told)
+    place = len(pieces)
+    every = [splits[number] for number in range(count)] if tuned else []
     for name, estimator in tuned.items():
         assert tuning is not None
-        for one in tune_parts(estimator, every, seed, tuning):
-            yield Cell(name, one.split, dict(one.test), one.seconds)
+        for one in tune_parts(estimator, every, splits.seed, tuning, crew=crew):
+            yield place, Cell(name, one.split, dict(one.test), one.seconds)
+            place += 1
 
 
-def _cell(
-    name: str, estimator: Estimator, number: int, seed: int, parts: tuple[Choices, ...]
-) -> Cell:
-    train, valid, test = parts
-    fresh = clone(estimator)
+def _cell(piece: _Piece, tell: Tell) -> Cell:
+    splits = piece.splits.open()
+    train, valid, test = splits[piece.number]
+    fresh = clone(piece.estimator)
     if "seed" in fresh.get_params():
-        fresh.set_params(seed=seed + number)
+        fresh.set_params(seed=splits.seed + piece.number)
     begin = time.perf_counter()
     fresh.fit(train, valid, progress=False)
     seconds = time.perf_counter() - begin
     if getattr(fresh, "interrupted_", False):
         raise KeyboardInterrupt  # half a table would be read as a whole one
-    return Cell(name, number, dict(fresh.evaluate(test)), seconds)
+    return Cell(piece.name, piece.number, dict(fresh.evaluate(test)), seconds)
+
+
+def _nothing_told(number: int, told: Any) -> None:
+    """A cell is done or not."""

@@ -43,12 +43,12 @@ class AttentionBlock(eqx.Module):
         q, k, v = (self._by_head(layer(x)) for layer in (self.query, self.key, self.value))
         likeness = jnp.einsum("xac,zac->axz", q, k) / math.sqrt(q.shape[-1])
         weight = jax.nn.softmax(jnp.where(present, likeness, -jnp.inf))
-        o = (q + jnp.einsum("axz,zac->xac", weight, v)).reshape(len(x), -1)
+        o = (q + jnp.einsum("axz,zac->xac", weight, v)).reshape(x.shape[0], -1)
         fed = jax.nn.relu(self.feed(o))
         return o + (fed if dropout is None else dropout(fed))
 
     def _by_head(self, h: Float[Array, "n h"]) -> Float[Array, "n a c"]:
-        return h.reshape(len(h), self.heads, -1)
+        return h.reshape(h.shape[0], self.heads, -1)
 
 
 class SetTransformer(Model):

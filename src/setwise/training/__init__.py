@@ -3,7 +3,9 @@
 from setwise import _engine
 from setwise.training.capacity import trials_together
 from setwise.training.chunk import Prune
+from setwise.training.elsewhere import Elsewhere
 from setwise.training.fitting import Fit, OnEpoch, OnShard, fit
+from setwise.training.group import alone
 from setwise.training.members import Member, Task
 from setwise.training.newton import Optimum, maximise
 from setwise.training.options import Training
@@ -15,6 +17,7 @@ from setwise.training.shards import resident_or_streamed
 _engine.set_up()
 
 __all__ = [
+    "Elsewhere",
     "Fit",
     "Member",
     "OnEpoch",
@@ -23,6 +26,7 @@ __all__ = [
     "Prune",
     "Task",
     "Training",
+    "alone",
     "fit",
     "fit_population",
     "maximise",

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from setwise._errors import InputError
 from setwise._trees import named_arrays, with_arrays
 from setwise.choices import Encoded, Encoding
 from setwise.models import Model
+from setwise.training.group import Group
 from setwise.training.loop import State
 from setwise.training.stopping import Stopping
 
@@ -78,9 +79,7 @@ class Keeper:
 
 def save(path: Path, progress: Progress, mark: str) -> None:
     """Write the checkpoint of one fit, replacing the one before in a single step."""
-    begun = {name: getattr(progress, name) for name in BEGUN}
-    meta = {"stopping": asdict(progress.stopping), "history": list(progress.history), **begun}
-    write(path, (progress.state, progress.best), meta, mark)
+    write(path, (progress.state, progress.best), _values(progress), mark)
 
 
 def resume(path: Path, start: Progress, mark: str) -> Progress:
@@ -88,9 +87,39 @@ def resume(path: Path, start: Progress, mark: str) -> Progress:
     kept = read(path, (start.state, start.best), mark)
     if kept is None:
         return start
-    (state, best), meta = kept
-    begun = {name: meta[name] for name in BEGUN}
-    return Progress(state, best, Stopping(**meta["stopping"]), tuple(meta["history"]), **begun)
+    return _progress(*kept)
+
+
+def of_first(group: Group, start: Progress, make: Callable[[], Progress]) -> Progress:
+    """The progress that the group's first process makes, on all; ``start`` says what it is like."""
+    if group.size == 1:
+        return make()
+
+    def packed() -> bytes:
+        made = make()
+        head = json.dumps(_values(made)).encode() + b"\n"
+        arrays = named_arrays((made.state, made.best))
+        return head + b"".join(np.ascontiguousarray(one).tobytes() for one in arrays.values())
+
+    head, _, rest = group.from_first(packed).partition(b"\n")
+    tree, arrays = (start.state, start.best), {}
+    for name, array in named_arrays(tree).items():
+        content, rest = rest[: array.nbytes], rest[array.nbytes :]
+        arrays[name] = np.frombuffer(content, array.dtype).reshape(array.shape)
+    return _progress(with_arrays(tree, arrays), json.loads(head))
+
+
+def _values(progress: Progress) -> dict[str, Any]:
+    """What of a progress is no array."""
+    begun = {name: getattr(progress, name) for name in BEGUN}
+    return {"stopping": asdict(progress.stopping), "history": list(progress.history), **begun}
+
+
+def _progress(tree: Any, values: Mapping[str, Any]) -> Progress:
+    begun = {name: values[name] for name in BEGUN}
+    stopping = Stopping(**values["stopping"])
+    state, best = tree
+    return Progress(state, best, stopping, tuple(values["history"]), **begun)
 
 
 def write(path: Path, tree: Any, meta: Mapping[str, Any], mark: str) -> None:

@@ -7,15 +7,17 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
 from setwise._errors import InputError
 from setwise.choices import Encoded, Encoding
 from setwise.models import Model
 from setwise.training import checkpoint, loop
 from setwise.training.checkpoint import Progress
+from setwise.training.group import Group
 from setwise.training.options import Training
 from setwise.training.scoring import Validation
-from setwise.training.shards import Resident, Streamed
+from setwise.training.shards import Resident, Shard, Streamed
 
 OnEpoch = Callable[[Mapping[str, int | float]], None]
 """Called after every epoch with its record: epoch, loss, nll, accuracy and best (so far)."""
@@ -55,14 +57,24 @@ def fit(
     shard (:mod:`setwise.training.shards`). Ctrl-C ends training early with the best model so far.
     With a checkpoint folder, a killed fit goes on where it was, at the last shard, and ends with
     the identical model.
+
+    Where JAX runs on several processes, all call this together (:mod:`setwise.training.group`).
+    The first of them keeps the checkpoint, from which any number of processes goes on.
     """
-    progress = Progress(loop.start(model), model)
-    keeper = None
-    if checkpoint_folder is not None:
+    group = Group.current()
+    start = Progress(loop.start(model), model)
+    keeper: checkpoint.Keeper | None = None
+
+    def begin() -> Progress:
+        nonlocal keeper
+        if checkpoint_folder is None:
+            return start
         mark = checkpoint.fingerprint(model, (train, valid), [asdict(options), seed])
         keeper = checkpoint.Keeper(checkpoint_folder / checkpoint.FILE, mark)
-        progress = keeper.resume(progress)
-    epochs = _Epochs(train, valid, options, seed)
+        return keeper.resume(start)
+
+    progress = checkpoint.of_first(group, start, begin)
+    epochs = _Epochs(train, valid, options, seed, group)
 
     def after_shard(partial: Progress, done: int) -> None:
         if keeper is not None:
@@ -79,7 +91,7 @@ def fit(
             if keeper is not None:
                 keeper.save_if_due(progress, _finished(progress, options))
     except KeyboardInterrupt:
-        if progress.stopping.best_epoch < 0:
+        if progress.stopping.best_epoch < 0 or group.size > 1:  # the others would wait for ever
             raise
         interrupted = True
     return Fit(progress.best, progress.history, progress.stopping.best_epoch, interrupted)
@@ -96,14 +108,22 @@ class _Epochs:
     """Everything that stays the same from epoch to epoch."""
 
     def __init__(
-        self, train: Encoded | Encoding, valid: Encoded | Encoding, options: Training, seed: int
+        self,
+        train: Encoded | Encoding,
+        valid: Encoded | Encoding,
+        options: Training,
+        seed: int,
+        group: Group,
     ):
-        self.options, self.seed = options, seed
+        self.options, self.seed, self.group = options, seed, group
         self.key = jax.random.key(seed)
         source = Streamed if isinstance(train, Encoding) else Resident
-        self.source: Resident | Streamed = source(train, options.batch_size)  # type: ignore[arg-type]
-        self.program = loop.Program(options.objective, self.source.widths, self.source.idle)
-        self.validate = Validation(valid)
+        self.source: Resident | Streamed = source(train, options.batch_size, group)  # type: ignore[arg-type]
+        self.program = loop.Program(
+            options.objective, self.source.widths, self.source.idle,
+            together=self.source.batch_size if group.size > 1 else None,
+        )  # fmt: skip
+        self.validate = Validation(valid, group)
 
     @property
     def shards(self) -> int:
@@ -114,11 +134,7 @@ class _Epochs:
         """Train one epoch (or what is left of it) and validate."""
         epoch = progress.stopping.epoch + 1
         for shard in self.source.epoch(self.seed, epoch, progress.shards):
-            inputs = (
-                shard.data, jnp.asarray(shard.batches.sets), jnp.asarray(shard.batches.numbers),
-                self._hyper(epoch), self._noise(epoch, progress.shards),
-            )  # fmt: skip
-            state, losses = loop.run_epoch(inputs, progress.state, self.program)
+            state, losses = self._trained(progress, shard, epoch)
             real = np.asarray(losses, np.float64)[shard.batches.numbers >= 0]
             progress = replace(
                 progress, state=state, shards=progress.shards + 1,
@@ -128,6 +144,27 @@ class _Epochs:
             if self.shards > 1:
                 after_shard(progress, progress.shards)
         return self._validated(progress, epoch)
+
+    def _trained(
+        self, progress: Progress, shard: Shard, epoch: int
+    ) -> tuple[loop.State, Float[jax.Array, " steps"]]:
+        """The state after a shard, and the mean loss of each of its batches."""
+        sets, numbers, places = shard.batches
+        hyper, noise = self._hyper(epoch), self._noise(epoch, progress.shards)
+        if places is None:
+            inputs = (shard.data, jnp.asarray(sets), jnp.asarray(numbers), hyper, noise)
+            return loop.run_epoch(inputs, progress.state, self.program)
+        group = self.group
+        together = (
+            group.split(shard.data), group.split(sets, 1), group.same(numbers), group.same(hyper),
+            group.same(jax.random.key_data(noise)),
+        )  # fmt: skip
+        return group.local(
+            loop.run_epoch_together(
+                (together, group.split(places, 1)), group.same(progress.state), self.program,
+                group.mesh,
+            )
+        )  # fmt: skip
 
     def _validated(self, progress: Progress, epoch: int) -> Progress:
         """The progress at the end of an epoch: its record, and the best model so far."""

@@ -12,12 +12,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
+from jax.flatten_util import ravel_pytree
+from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Int
 
 from setwise import _masked
 from setwise._types import Array, Float, Key
 from setwise.models import Dropout, Model
 from setwise.training.device import DeviceData, gather
+from setwise.training.group import AXIS
 from setwise.training.objectives import OBJECTIVES
 
 ADAM = optax.scale_by_adam()
@@ -55,22 +58,29 @@ class Program(NamedTuple):
     widths: tuple[int, ...]  # of the buckets; with several, steps may be idle
     idle: bool = False  # steps may be idle with one bucket too
     gaps: bool = False  # a batch may be empty where those of others are not
+    together: int | None = None  # sets of a batch over all processes, if each has a share
 
 
-def epoch(inputs: Inputs, state: State, program: Program) -> tuple[State, Float[Array, " steps"]]:
+Places = Int[Array, "steps batch"] | None
+"""Where the sets of a process's share of each batch stand in the whole batch; None: alone."""
+
+
+def epoch(
+    inputs: Inputs, state: State, program: Program, places: Places = None
+) -> tuple[State, Float[Array, " steps"]]:
     """Train one model on the batches in turn; the mean loss of each comes back."""
     data, sets, numbers, hyper, key = inputs
     arrays, static = eqx.partition(state, eqx.is_array)
-    objective, widths, idle, gaps = program
+    widths, idle, gaps = program.widths, program.idle, program.gaps
 
-    def step(arrays: Any, batch: tuple[Array, Array, Array]) -> tuple[Any, Array]:
-        sets, number, position = batch
+    def step(arrays: Any, batch: tuple[Array, Array, Array, Any]) -> tuple[Any, Array]:
+        sets, number, position, places = batch
         noise = None if hyper.keep is None else jax.random.fold_in(key, position)
 
         def on_bucket(width: int) -> Callable[[Any], tuple[Any, Array]]:
             def train(arrays: Any) -> tuple[Any, Array]:
                 state = eqx.combine(arrays, static)
-                state, loss = _step(state, data, sets, width, objective, hyper, noise)
+                state, loss = _step(state, data, (sets, places), width, program, hyper, noise)
                 after = eqx.filter(state, eqx.is_array)
                 if gaps:
                     after = jax.tree.map(partial(jnp.where, sets[0] >= 0), after, arrays)
@@ -84,13 +94,40 @@ def epoch(inputs: Inputs, state: State, program: Program) -> tuple[State, Float[
         return jax.lax.switch(number + 1, programs, arrays)
 
     # Noise is that of a batch's place among the real ones, whatever gaps there are between them.
-    batches = (sets, numbers, jnp.cumsum(sets[:, 0] >= 0) - 1)
+    real = sets[:, 0] >= 0 if places is None else numbers >= 0  # a share may be empty
+    batches = (sets, numbers, jnp.cumsum(real) - 1, places)
     arrays, losses = jax.lax.scan(step, arrays, batches)
     return eqx.combine(arrays, static), losses
 
 
 run_epoch = eqx.filter_jit(epoch, donate="all-except-first")
 """One model's epoch as a program; the state's memory is reused."""
+
+
+def epoch_together(
+    inputs: tuple[Any, Places], state: State, program: Program, mesh: Mesh
+) -> tuple[State, Float[Array, " steps"]]:
+    """The same as :func:`epoch`, on all processes of a mesh, each with its share of the data and of every batch.
+
+    The key is its data, since arrays over processes hold no keys.
+    """
+    arrays, static = eqx.partition(state, eqx.is_array)
+
+    def local(inputs: tuple[Any, Places], arrays: Any) -> tuple[Any, Float[Array, " steps"]]:
+        (*rest, key), places = inputs
+        whole = (*rest, jax.random.wrap_key_data(key))
+        after, losses = epoch(whole, eqx.combine(arrays, static), program, places)
+        return eqx.filter(after, eqx.is_array), losses
+
+    same, rows, columns = PartitionSpec(), PartitionSpec(AXIS), PartitionSpec(None, AXIS)
+    each = (((rows, columns, same, same, same), columns), same)
+    on_all = jax.shard_map(local, mesh=mesh, in_specs=each, out_specs=same, check_vma=False)
+    after, losses = on_all(inputs, arrays)
+    return eqx.combine(after, static), losses
+
+
+run_epoch_together = eqx.filter_jit(epoch_together, donate="all-except-first")
+"""The epoch of a group of processes as a program."""
 
 
 def _idle(arrays: Any) -> tuple[Any, Array]:
@@ -100,29 +137,36 @@ def _idle(arrays: Any) -> tuple[Any, Array]:
 def _step(
     state: State,
     data: DeviceData,
-    sets: Int[Array, " batch"],
+    batch: tuple[Int[Array, " batch"], Int[Array, " batch"] | None],
     width: int,
-    objective: str,
+    program: Program,
     hyper: Hyper,
     noise: Key | None,
 ) -> tuple[State, Float[Array, ""]]:
     """One step of Adam on the mean weighted loss of a batch; sets numbered -1 do not count."""
+    sets, places = batch
     real = sets >= 0
     sets = jnp.maximum(sets, 0)
     items, present = gather(data, sets, width)
-    weight = jnp.where(real, data.weight[sets], 0) / jnp.maximum(real.sum(), 1)
+    weight = jnp.where(real, data.weight[sets], 0)
+    if program.together is None:
+        weight = weight / jnp.maximum(real.sum(), 1)
 
     def mean_loss(model: Model) -> Float[Array, ""]:
         keep = hyper.keep
         if noise is None or keep is None:
             scores = jax.vmap(model.scores)(items, present)
         else:
-            dropout = jax.vmap(lambda k: Dropout(k, keep))(jax.random.split(noise, len(sets)))
+            keys = jax.random.split(noise, program.together or len(sets))
+            keys = keys if places is None else keys[places]
+            dropout = jax.vmap(lambda k: Dropout(k, keep))(keys)
             scores = jax.vmap(model.scores)(items, present, dropout)
-        losses = jax.vmap(OBJECTIVES[objective])(scores, present, data.chosen[sets])
+        losses = jax.vmap(OBJECTIVES[program.objective])(scores, present, data.chosen[sets])
         return losses @ weight
 
     loss, gradient = eqx.filter_value_and_grad(mean_loss)(state.model)
+    if program.together is not None:
+        loss, gradient = _mean_over_processes((loss, gradient), real.sum())
     direction, adam = ADAM.update(gradient, state.adam)
 
     def move(parameter: Array, direction: Array) -> Array:
@@ -131,6 +175,16 @@ def _step(
     trainable, rest = eqx.partition(state.model, eqx.is_inexact_array)
     model = eqx.combine(jax.tree.map(move, trainable, direction), rest)
     return State(model, adam), loss
+
+
+def _mean_over_processes(sums: Any, sets: Int[Array, ""]) -> Any:
+    """Sums of the processes' shares, added up and divided by how many sets there are in all.
+
+    As one vector: what it takes is the time of a message more than that of its length.
+    """
+    vector, back = ravel_pytree((sets.astype(jnp.float32), sums))
+    count, total = back(jax.lax.psum(vector, AXIS))
+    return jax.tree.map(lambda leaf: leaf / jnp.maximum(count, 1), total)
 
 
 @eqx.filter_jit

@@ -11,6 +11,7 @@ from setwise.models import Blueprint, Sizes
 from setwise.training.capacity import lanes_in_memory, most_lanes
 from setwise.training.chunk import Chunk, Progress, Prune
 from setwise.training.chunk_checkpoint import Keeper
+from setwise.training.elsewhere import Elsewhere
 from setwise.training.fitting import Fit, OnEpoch
 from setwise.training.members import Member, Population, Task, plan
 
@@ -25,6 +26,7 @@ def fit_population(
     prune: Prune | None = None,
     checkpoint_folder: Path | None = None,
     on_epoch: OnEpoch | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> list[Fit]:
     """Train every member until its validation stops improving; its best weights are kept.
 
@@ -40,12 +42,17 @@ def fit_population(
             and ends with the identical models.
         on_epoch: called after every epoch of a chunk with the epoch and how many members there
             are, are training, and have finished.
+        elsewhere: a crew that trains the chunks and has the data of these tasks; it keeps no
+            state in a folder.
 
     Ctrl-C ends training early if every member has a model by then.
     """
     population = Population(blueprint, sizes, tasks, members)
     layouts = plan(members, population.alike, _limit(population), at_least)
-    fits: dict[int, Fit] = {}
+    if elsewhere is not None:
+        fits = elsewhere.fits(_fit_chunk, population, layouts, prune, on_epoch)
+        return [fits[number] for number in range(len(members))]
+    fits = {}
     for place, layout in enumerate(layouts):
         if any(one.interrupted for one in fits.values()):
             raise KeyboardInterrupt  # members of later chunks have no model yet
@@ -66,7 +73,7 @@ def _fit_chunk(
     chunk: Chunk,
     prune: Prune | None,
     report: Callable[[Progress], None] | None,
-    checkpoint: Path | None,
+    checkpoint: Path | None = None,
 ) -> dict[int, Fit]:
     progress = chunk.start()
     fits: dict[int, Fit] = {}

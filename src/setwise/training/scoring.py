@@ -1,5 +1,6 @@
 """Log-probabilities of every row, for validation and prediction: sets of any size, any number."""
 
+import itertools
 import math
 from collections.abc import Iterator
 
@@ -12,6 +13,7 @@ from setwise.choices import Bucket, Encoded, Encoding, bucket, round_up
 from setwise.metrics import Ranks
 from setwise.models import Model
 from setwise.training.device import DeviceData, to_device
+from setwise.training.group import ALONE, Group
 from setwise.training.loop import log_probabilities
 
 ROWS_A_BATCH = 16_384
@@ -41,38 +43,51 @@ class Scorer:
 
 
 class Validation:
-    """Mean NLL and accuracy on the same choices, again and again."""
+    """Mean NLL and accuracy on the same choices, again and again.
 
-    def __init__(self, data: Encoded | Encoding):
-        self._data = data
-        self._score = Scorer(data) if isinstance(data, Encoded) else None
+    In a group every process scores its share of the sets; the results are those of all.
+    """
+
+    def __init__(self, data: Encoded | Encoding, group: Group = ALONE):
         self.weight = data.weight if isinstance(data, Encoded) else data.choices.weight
+        self._group, sets = group, len(data)
+        begin, end = (sets * part // group.size for part in (group.place, group.place + 1))
+        self._data = data if group.size == 1 else _between(data, begin, end)
+        self._own_weight = None if self.weight is None else self.weight[begin:end]
+        in_memory = isinstance(self._data, Encoded) and end > begin
+        self._score = Scorer(self._data) if in_memory else None  # type: ignore[arg-type]
 
     def __call__(self, model: Model) -> tuple[float, float]:
         """By the sets' weights."""
-        each = []
+        nll, top, weight = self._group.total(self._sums(model)).tolist()
+        # Dividing last keeps equal accuracies equal: sums of ones are exact.
+        return nll / weight, top / weight
+
+    def _sums(self, model: Model) -> Float[np.ndarray, " 3"]:
+        """Of this process's sets: NLL and hits by weight, and the weight."""
+        each = [(np.zeros(0), np.zeros(0))]
         for scores, part in self._scored(model):
             assert part.chosen is not None
             nll = -scores[part.offsets[:-1] + part.chosen].astype(np.float64)
             if np.isnan(nll).any():  # weights that are no numbers have no accuracy either
-                return math.nan, math.nan
+                return np.full(3, math.nan)
             each.append((nll, Ranks.of(scores, part.offsets, part.chosen).top(1)))
         nll, top = (np.concatenate(values) for values in zip(*each, strict=True))
-        weight = np.ones(len(nll)) if self.weight is None else self.weight
-        # Dividing last keeps equal accuracies equal: sums of ones are exact.
-        return float(nll @ weight / weight.sum()), float(top @ weight / weight.sum())
+        weight = np.ones(len(nll)) if self._own_weight is None else self._own_weight
+        return np.array([nll @ weight, top @ weight, weight.sum()])
 
     def of_chosen(self, model: Model) -> Float[np.ndarray, " sets"]:
         """log P of the chosen item of every set."""
-        return np.concatenate(
-            [
-                scores[part.offsets[:-1] + part.chosen].astype(np.float64)
-                for scores, part in self._scored(model)
-            ]
-        )
+        own = [
+            scores[part.offsets[:-1] + part.chosen].astype(np.float64)
+            for scores, part in self._scored(model)
+        ]
+        return np.concatenate(self._group.joined(np.concatenate([np.zeros(0), *own])))
 
     def _scored(self, model: Model) -> Iterator[tuple[Float[np.ndarray, " rows"], Encoded]]:
         """log P of the rows: of all at once, or, of data on disk, a part at a time."""
+        if len(self._data) == 0:
+            return
         if isinstance(self._data, Encoded):
             assert self._score is not None
             yield self._score(model), self._data
@@ -86,18 +101,26 @@ def row_log_probabilities(model: Model, encoded: Encoded) -> Float[np.ndarray, "
     """log P(x | s) of every row, in chunks of sets that bound the memory."""
     number = encoded.offsets[:-1] // ROWS_A_CHUNK
     cuts = np.flatnonzero(np.diff(number)) + 1
-    parts = []
-    for begin, end in zip([0, *cuts], [*cuts, len(encoded)], strict=True):
-        first, last = encoded.offsets[begin], encoded.offsets[end]
-        chunk = Encoded(
-            encoded.items[first:last],
-            encoded.context[begin:end],
-            encoded.offsets[begin : end + 1] - first,
-            None,
-            None,
-        )
-        parts.append(Scorer(chunk)(model))
-    return np.concatenate(parts)
+    chunks = itertools.pairwise([0, *cuts.tolist(), len(encoded)])
+    return np.concatenate([Scorer(_sets(encoded, *chunk))(model) for chunk in chunks])
+
+
+def _between(data: Encoded | Encoding, begin: int, end: int) -> Encoded | Encoding:
+    """Consecutive sets."""
+    if isinstance(data, Encoded):
+        return _sets(data, begin, end)
+    return data.take(np.arange(begin, end))
+
+
+def _sets(encoded: Encoded, begin: int, end: int) -> Encoded:
+    first, last = encoded.offsets[begin], encoded.offsets[end]
+    return Encoded(
+        encoded.items[first:last],
+        encoded.context[begin:end],
+        encoded.offsets[begin : end + 1] - first,
+        None if encoded.chosen is None else encoded.chosen[begin:end],
+        None if encoded.weight is None else encoded.weight[begin:end],
+    )
 
 
 def in_batches(one: Bucket, size: int) -> Int[jax.Array, "steps batch"]:

@@ -7,6 +7,7 @@ from jaxtyping import Float
 
 from setwise.choices import Encoded, Encoding
 from setwise.models import Model
+from setwise.training.group import Group
 from setwise.training.scoring import Validation
 
 PICKS = 32
@@ -43,5 +44,5 @@ def select(
 
 def weigh(models: Sequence[Model], valid: Encoded | Encoding) -> Float[np.ndarray, " members"]:
     """:func:`select` for models that were trained, by the weights of the validation sets."""
-    validation = Validation(valid)
+    validation = Validation(valid, Group.current())
     return select(np.stack([validation.of_chosen(model) for model in models]), validation.weight)

@@ -19,6 +19,8 @@ from jaxtyping import Int
 
 from setwise.choices import Bucket, Encoded, Encoding, bucket, round_up, shuffled_batches
 from setwise.training.device import DeviceData, Shape, to_device
+from setwise.training.group import ALONE, Group
+from setwise.training.shares import Batches, largest_share, share
 
 ROWS_A_SHARD = 2_000_000
 SETS_A_RUN = 1024
@@ -33,13 +35,6 @@ def resident_or_streamed(data: Encoding) -> Encoded | Encoding:
     return data.encoded() if small else data
 
 
-class Batches(NamedTuple):
-    """The steps of a shard: set numbers (-1: none) and the bucket of each step (-1: idle)."""
-
-    sets: Int[np.ndarray, "steps batch"]
-    numbers: Int[np.ndarray, " steps"]
-
-
 class Shard(NamedTuple):
     """What one call of the compiled epoch trains on."""
 
@@ -48,10 +43,13 @@ class Shard(NamedTuple):
 
 
 class Resident:
-    """Data that stay on the device: an epoch is one shard."""
+    """Data that stay on the device: an epoch is one shard.
 
-    def __init__(self, train: Encoded, batch_size: int):
-        self._data = to_device(train)
+    Where several processes train, each has all the data, and its share of every batch.
+    """
+
+    def __init__(self, train: Encoded, batch_size: int, group: Group = ALONE):
+        self._data, self._group = to_device(train), group
         self._buckets = bucket(train.sizes)
         self.batch_size = min(batch_size, max(len(one.sets) for one in self._buckets))
         self.widths = tuple(one.width for one in self._buckets)
@@ -65,7 +63,7 @@ class Resident:
         if done == 0:
             rng = np.random.default_rng([seed, epoch])
             batches = shuffled_batches(self._buckets, self.batch_size, rng, epoch)
-            yield Shard(self._data, Batches(*batches))
+            yield Shard(self._data, share(Batches(*batches), self._group))
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,10 +75,11 @@ class Plan:
 
 
 class Streamed:
-    """Data that are read from disk again in every epoch."""
+    """Data that are read from disk again in every epoch: by each process, its share of them."""
 
-    def __init__(self, train: Encoding, batch_size: int):
+    def __init__(self, train: Encoding, batch_size: int, group: Group = ALONE):
         self._train, self._sizes = train, train.sizes.astype(np.int32)
+        self._group = group
         buckets = bucket(self._sizes)
         self.widths = tuple(one.width for one in buckets)
         self.batch_size = min(batch_size, max(len(one.sets) for one in buckets))
@@ -91,8 +90,9 @@ class Streamed:
         self.shards = -(-len(train) // self._sets_a_shard)
         self.idle = True
         self._rows = 0
+        self._sets = self._sets_a_shard if group.size == 1 else 0
         weight = train.choices.weight
-        self._mean_weight = None if weight is None else float(weight.mean())
+        self._mean_weight = 1.0 if weight is None else float(weight.mean())
 
     def epoch(self, seed: int, epoch: int, done: int = 0) -> Iterator[Shard]:
         """The shards of an epoch but those ``done``, in an order of the seed and the epoch alone.
@@ -100,9 +100,11 @@ class Streamed:
         So a resumed fit repeats it.
         """
         plan = self._plan(seed, epoch)
-        # Programs are compiled for a shape: room for the largest shard serves all.
-        largest = max(int(self._sizes[sets].sum()) for sets in plan.members)
-        self._rows = max(self._rows, round_up(largest))
+        if self._group.size > 1:
+            plan = self._shared(plan)
+        else:
+            largest = max(int(self._sizes[sets].sum()) for sets in plan.members)
+            self._rows = max(self._rows, round_up(largest))
         with ThreadPoolExecutor(READERS) as readers:
             ahead: deque[tuple[Future[DeviceData], Batches]] = deque()
             for sets, batches in zip(plan.members[done:], plan.batches[done:], strict=True):
@@ -120,6 +122,22 @@ class Streamed:
         order = order[order < len(self._train)]
         members = np.split(order, np.arange(self._sets_a_shard, len(order), self._sets_a_shard))
         return Plan(members, [self._batches(self._sizes[sets], rng, epoch) for sets in members])
+
+    def _shared(self, plan: Plan) -> Plan:
+        """This process's share of the plan; its shapes are those of the largest share of all."""
+        members, batches = [], []
+        for sets, whole in zip(plan.members, plan.batches, strict=True):
+            most = largest_share(whole, self._sizes[sets], self._group.size)
+            self._rows = max(self._rows, round_up(most[0]))
+            self._sets = max(self._sets, round_up(most[1]))
+            mine = share(whole, self._group)
+            # Empty places read set 0, at no weight, so there must be one.
+            taken = np.unique(np.maximum(mine.sets, 0) if (mine.sets < 0).all() else mine.sets)
+            taken = taken[taken >= 0]
+            numbers = np.searchsorted(taken, mine.sets).astype(np.int32)
+            members.append(sets[taken])
+            batches.append(mine._replace(sets=np.where(mine.sets >= 0, numbers, -1)))
+        return Plan(members, batches)
 
     def _batches(
         self, sizes: Int[np.ndarray, " sets"], rng: np.random.Generator, epoch: int
@@ -139,5 +157,6 @@ class Streamed:
         )
 
     def _read(self, sets: Int[np.ndarray, " sets"]) -> DeviceData:
-        shape = Shape(self._rows, self._sets_a_shard, self._mean_weight)
+        # Programs are compiled for a shape: room for the largest shard serves all.
+        shape = Shape(self._rows, self._sets, self._mean_weight)
         return to_device(self._train.take(sets).encoded(), shape=shape)

@@ -8,11 +8,21 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+from setwise._crew import Crew
 from setwise.choices import Choices, Schema
 from setwise.estimators import TrainedEstimator
 from setwise.estimators.base import trainable
 from setwise.models import Model, Sizes
-from setwise.training import Fit, Member, OnEpoch, Prune, Task, fit_population, trials_together
+from setwise.training import (
+    Elsewhere,
+    Fit,
+    Member,
+    OnEpoch,
+    Prune,
+    Task,
+    fit_population,
+    trials_together,
+)
 from setwise.training.checkpoint import fingerprint
 from setwise.tuning import rounds
 from setwise.tuning.options import OnTrials, Tuning
@@ -53,6 +63,7 @@ class Job:
         seeds: Sequence[int],
         tuning: Tuning,
         checkpoint: Path | None = None,
+        crew: Crew | None = None,
     ):
         check(tuning.ranges, model)
         self.model, self.seeds, self.tuning = model, list(seeds), tuning
@@ -62,6 +73,7 @@ class Job:
             Task(train.encoded(), schema.encode(trainable(valid)))
             for (schema, train), (_, valid) in zip(learned, parts, strict=True)
         ]
+        self._elsewhere = None if crew is None else Elsewhere(crew, self._tasks)
         self._measure = model.training.stop_on
         self._batch = min(tuning.batch or trials_together(), tuning.trials)
         self.storage = Storage(tuning.storage)
@@ -157,7 +169,7 @@ class Job:
     ) -> list[Fit]:
         return fit_population(
             estimator.blueprint, estimator.sizes(), self._tasks, members,
-            at_least=self._batch, prune=prune, on_epoch=on_epoch,
+            at_least=self._batch, prune=prune, on_epoch=on_epoch, elsewhere=self._elsewhere,
         )  # fmt: skip
 
     def _finish(self, one: Claimed, fit: Fit, pruned: bool) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from setwise._crew import Crew
 from setwise._errors import InputError
 from setwise.choices import Choices
 from setwise.estimators import Estimator, TrainedEstimator, named
@@ -100,15 +101,17 @@ def tune_tasks(
     tuning: Tuning,
     on_trials: OnTrials | None = None,
     checkpoint: Path | None = None,
+    crew: Crew | None = None,
 ) -> list[Tuned]:
     """:func:`tune` on several pairs of training and validation sets at once, each with a seed.
 
     Each pair has a study of its own; their trials train as one population. A file ``checkpoint``,
     in place of a storage, keeps whole rounds: a killed search goes on to the identical end.
+    A crew trains the chunks of a population in place of this process.
     """
     from setwise.tuning.job import Job  # with Optuna, which only those who tune should wait for
 
-    job = Job(model, parts, seeds, tuning, checkpoint)
+    job = Job(model, parts, seeds, tuning, checkpoint, crew)
     with closing(job.storage):
         while not job.finished():
             claims = job.claim()

@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from setwise._crew import Crew
 from setwise._errors import InputError
 from setwise._files import whole_file
 from setwise.experiments.reproduction.cells import Cell
+from setwise.experiments.reproduction.elsewhere import run_units_elsewhere
 from setwise.experiments.reproduction.plan import Plan, Source, longest_first, plan
 from setwise.experiments.reproduction.protocol import PARTS, Part, Protocol
 from setwise.experiments.reproduction.regions import regions
@@ -38,6 +40,7 @@ def reproduce(
     protocol: Protocol = Protocol(),  # noqa: B008 (frozen)
     *,
     workers: int | None = None,
+    crew: Crew | None = None,
     command: str = "",
     on_plan: OnPlan | None = None,
     on_unit: OnUnit | None = None,
@@ -50,6 +53,7 @@ def reproduce(
         part: "table1", "ablation", "full", "figures" or "all".
         protocol: splits, trials and training.
         workers: processes; by default one a core, or four on an accelerator.
+        crew: who works in place of processes here, such as a cluster's workers.
         command: what was typed, for the report.
         on_plan: called before anything starts.
         on_unit: called whenever some of a unit is done.
@@ -67,6 +71,8 @@ so allow larger sets
         raise InputError(f"there is no part '{part}'; there are: {', '.join(PARTS)}")
     if workers is not None and workers < 1:
         raise InputError(f"workers={workers}; at least one is needed")
+    if workers is not None and crew is not None:
+        raise InputError(f"workers={workers} are processes here; a cluster has its own: drop them")
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     share_accelerator()
@@ -78,7 +84,8 @@ so allow larger sets
             for unit in longest_first(laid_out.units, laid_out.seconds)
             if len(unit.file(folder, protocol).read()) < protocol.splits
         ]
-        many = min(workers or workers_here(), max(1, len(left)))
+        able = workers or (workers_here() if crew is None else crew.workers())
+        many = min(able, max(1, len(left)))
         if on_plan is not None:
             on_plan(laid_out, left, many)
 
@@ -88,7 +95,10 @@ so allow larger sets
             if on_unit is not None:
                 on_unit(unit, share, notes)
 
-        run_units(left, protocol, folder, many, after)
+        if crew is None:
+            run_units(left, protocol, folder, many, after)
+        else:
+            run_units_elsewhere(left, protocol, folder, crew, after)
     results = _gathered(laid_out, part, protocol, folder, _run(folder, command, clock, bool(left)))
     results.save(folder / RESULTS)
     return results

@@ -1,21 +1,24 @@
 """A Parquet file in chunks of whole sets, in bounded memory, wherever the rows of a set lie."""
 
 from collections.abc import Iterator
-from itertools import pairwise
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
 
 from setwise._errors import InputError
+from setwise._shapes import Int
 from setwise.choices import Schema
 
-ROWS_A_CHUNK = 2_000_000
+ROWS_A_CHUNK = 250_000
+"""Of sets that lie side by side; several such chunks are in memory, one for each thread."""
+ROWS_A_PASS = 2_000_000
+"""Of scattered sets, one such part at a time: each takes a pass over the file."""
 
 
 class ParquetTable:
-    """The columns of a Parquet file that a model reads, a chunk of whole sets at a time.
+    """A Parquet file that a model reads, a chunk of whole sets at a time.
 
     Each chunk reads as it would within the whole table: whether a column is text, and how numbers
     are written as levels, are matters of the file and not of the chunk.
@@ -26,8 +29,8 @@ class ParquetTable:
     ...     path = Path(folder) / "trips.parquet"
     ...     drawn.table.write_parquet(path)
     ...     table = ParquetTable(path, sw.Schema.fit(drawn.choices))
-    ...     [len(frame) == table.rows for rows, frame in table.chunks()]
-    [True]
+    ...     table.cuts() == [0, table.rows], table.used(table.between(0, 2)).columns
+    (True, ['set_id', 'x0', 'x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7'])
     """
 
     def __init__(self, path: Path, schema: Schema):
@@ -43,23 +46,23 @@ class ParquetTable:
         self.rows = int(self._collect(self.scan.select(pl.len())).item())
         self._set = schema.roles.set
         self._encoders = schema.items + schema.context
+        columns = (encoder.feature.column for encoder in self._encoders)
+        self._used = list(dict.fromkeys([self._set, *columns]))
 
     def first_row(self) -> Any:
         """A frame of the first row in all its columns, or of no row."""
         return self._collect(self.scan.head(1)).with_columns(self._texts())
 
-    def chunks(self) -> Iterator[tuple[Int[np.ndarray, " rows"], Any]]:
-        """Row numbers in the file, and a frame of these rows; each set whole in one chunk."""
-        used = [self._set, *(encoder.feature.column for encoder in self._encoders)]
-        columns = self.scan.select(list(dict.fromkeys(used)))
-        texts, fractions = self._texts(), self._with_fractions()
-        cuts = self._cuts()
-        parts = self._gathered(columns) if cuts is None else self._between(cuts, columns)
-        for rows, frame in parts:
-            levels = [_as_levels(frame[name]) for name in fractions]
-            yield rows, frame.with_columns(*texts, *levels)
+    def used(self, frame: Any) -> Any:
+        """What the model reads of a frame with the file's columns, in the file's types."""
+        levels = [_as_levels(frame[name]) for name in self._with_fractions]
+        return frame.select(self._used).with_columns(*self._texts(), *levels)
 
-    def _cuts(self) -> list[int] | None:
+    def between(self, begin: int, end: int) -> Any:
+        """A frame of these rows in all their columns."""
+        return self._collect(self.scan.slice(begin, end - begin))
+
+    def cuts(self) -> list[int] | None:
         """Rows at which chunks begin, and the number of rows; None where sets are scattered.
 
         Equal ids have equal hashes. So if each hash has only one run of rows, each set lies side
@@ -87,24 +90,18 @@ class ParquetTable:
                 cuts.append(begin + int(starts[-1]))
         return [*dict.fromkeys(cuts), self.rows]
 
-    def _between(
-        self, cuts: list[int], columns: Any
-    ) -> Iterator[tuple[Int[np.ndarray, " rows"], Any]]:
-        """Sets that lie side by side, in the file's order."""
-        for begin, end in pairwise(cuts):
-            yield np.arange(begin, end), self._collect(columns.slice(begin, end - begin))
-
-    def _gathered(self, columns: Any) -> Iterator[tuple[Int[np.ndarray, " rows"], Any]]:
-        """Scattered sets, divided by their hashes into parts; each takes one pass over the file."""
+    def gathered(self) -> Iterator[tuple[Int[np.ndarray, " rows"], Any]]:
+        """Scattered sets, divided by their hashes into parts: row numbers, and what is used."""
         number = "row"
         while number in self.names:
             number += "_"
-        parts = -(-self.rows // ROWS_A_CHUNK)
+        columns = self.scan.select(self._used)
+        parts = -(-self.rows // ROWS_A_PASS)
         for part in range(parts):
             inside = self._hash() % parts == part
             frame = self._collect(columns.with_row_index(number).filter(inside))
             if len(frame):
-                yield frame[number].to_numpy().astype(np.int64), frame.drop(number)
+                yield frame[number].to_numpy().astype(np.int64), self.used(frame)
 
     def _hash(self) -> Any:
         import polars as pl
@@ -125,6 +122,7 @@ class ParquetTable:
             if self._types.get(name) == pl.String
         ]
 
+    @cached_property
     def _with_fractions(self) -> list[str]:
         """Float columns taken as names, of which some value in the file is not whole.
 

@@ -1,0 +1,42 @@
+"""The MNL beside a model: what independence of irrelevant alternatives makes of the same data."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from jaxtyping import Float32
+
+from setwise._errors import InputError
+from setwise.choices import Choices, Schema
+from setwise.estimators.base import Estimator, held_out, trainable
+from setwise.estimators.logit import MNL
+from setwise.estimators.trained import TrainedEstimator
+
+
+def mnl_beside(estimator: Estimator, choices: Choices) -> Float32[np.ndarray, " d"]:
+    """The weights of an MNL of the sets that a model learned from, on the same encoded columns.
+
+    Args:
+        estimator: a fitted model.
+        choices: what it was fitted to; where it held sets out by itself, the MNL learns without
+            them too.
+
+    >>> import setwise as sw
+    >>> choices = sw.datasets.generate("mnl", sets=200, items=4, features=2).choices
+    >>> model = sw.WithinSetMNL().fit(choices)
+    >>> len(mnl_beside(model, choices))
+    2
+    """
+    for sets in _learned_from(estimator, choices):
+        if Schema.fit(sets) == estimator.schema_:
+            mnl = MNL().fit(sets)
+            return (mnl.coef_ * mnl.schema_.item_scales).astype(np.float32)
+    raise InputError(
+        "these are not the sets that the model learned from: their columns have another mean or "
+        "scale; give those of fit"
+    )
+
+
+def _learned_from(estimator: Estimator, choices: Choices) -> Iterator[Choices]:
+    yield trainable(choices)
+    if isinstance(estimator, TrainedEstimator):
+        yield held_out(choices, estimator.seed)[0]

@@ -1,0 +1,112 @@
+"""A graph made ready to run: constants computed, steps compiled, memory planned."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from setwise._shapes import Bool, Float32
+from setwise.graph import Graph
+from setwise.graph.complete import complete
+from setwise.graph.folding import Folded, folded
+from setwise.graph.meaning import literal
+from setwise.scorer.buffers import last_uses, overwritten
+from setwise.scorer.steps import Step, step_of
+
+NUMBERS_A_BLOCK = 120_000
+"""Of the largest value of a block: blocks that stay in the processor's cache are fastest."""
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """log P(x | s) of padded sets; what does not depend on the data is computed already.
+
+    Where every item is present, as in a set alone, a shorter list of steps does.
+    """
+
+    general: "Steps"
+    complete: "Steps"
+
+    @classmethod
+    def of(cls, graph: Graph, arrays: Mapping[str, np.ndarray]) -> "Program":
+        """The program of a model's graph."""
+        plain = folded(graph, arrays)
+        short = Folded(complete(plain.graph), plain.arrays)
+        return cls(Steps.of(*plain), Steps.of(*short))
+
+    def __call__(
+        self,
+        items: Float32[np.ndarray, "sets items features"],
+        present: Bool[np.ndarray, "sets items"],
+    ) -> Float32[np.ndarray, "sets items"]:
+        """A block of sets at a time."""
+        sets, width = present.shape
+        if sets == 0:
+            return np.empty((0, width), np.float32)
+        steps = self.complete if present.all() else self.general
+        with np.errstate(all="ignore"):
+            block = steps.sets_a_block(width)
+            if sets <= block:
+                return steps(items, present)
+            out = np.empty((sets, width), np.float32)
+            for begin in range(0, sets, block):
+                part = slice(begin, begin + block)
+                out[part] = steps(items[part], present[part])
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The operations of a graph as a list of functions, each with the values to forget after it."""
+
+    values: tuple[Any, ...]
+    inputs: tuple[tuple[int, str], ...]
+    steps: tuple[tuple[Step, tuple[int, ...]], ...]
+    largest: tuple[tuple[int, int], ...]
+    """How many numbers a set's values have: so many, times a power of its items."""
+
+    @classmethod
+    def of(cls, graph: Graph, arrays: Mapping[str, np.ndarray]) -> "Steps":
+        """Compile a graph, with its arrays in place."""
+        values: list[Any] = [None] * (len(graph.operations) + 2)
+        inputs, steps, known = [], [], {}
+        last, over = last_uses(graph), overwritten(graph)
+        for place, one in enumerate(graph.operations):
+            if one.name == "input":
+                inputs.append((place, one.settings[0]))
+            elif one.name == "weight":
+                values[place] = known[place] = arrays[one.settings[0]]
+            elif one.name == "literal":
+                values[place] = np.asarray(literal(one))
+            else:
+                dead = tuple(x for x in set(one.inputs) if last[x] == place and x not in known)
+                steps.append((step_of(graph, place, over[place], known), dead))
+        return cls(tuple(values), tuple(inputs), tuple(steps), _largest(graph))
+
+    def sets_a_block(self, items: int) -> int:
+        """How many sets of so many items to take at a time."""
+        numbers = max(count * items**power for count, power in self.largest)
+        return max(1, NUMBERS_A_BLOCK // numbers)
+
+    def __call__(self, items: np.ndarray, present: np.ndarray) -> np.ndarray:
+        """The result for one block."""
+        values = list(self.values)
+        values[-2:] = present.shape
+        for place, name in self.inputs:
+            values[place] = items if name == "items" else present
+        for step, dead in self.steps:
+            step(values)
+            for number in dead:
+                values[number] = None
+        return values[-3]
+
+
+def _largest(graph: Graph) -> tuple[tuple[int, int], ...]:
+    counts: dict[int, int] = {0: 1}
+    for spec in graph.specs:
+        if "sets" in spec.shape:
+            power = spec.shape.count("items")
+            fixed = int(np.prod([size for size in spec.shape if isinstance(size, int)]))
+            counts[power] = max(counts.get(power, 1), fixed)
+    return tuple((count, power) for power, count in counts.items())

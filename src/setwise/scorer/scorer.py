@@ -1,0 +1,104 @@
+"""A model file as a function of arrays or tables, with NumPy alone."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from setwise._errors import InputError
+from setwise._shapes import Bool, Float32
+from setwise.artifact import Artifact, without_graph
+from setwise.choices import Choices, Encoded, Schema, read_like
+from setwise.scorer.padding import in_buckets
+from setwise.scorer.program import Program
+
+
+@dataclass(frozen=True, eq=False)
+class Scorer:
+    """A fitted model that needs no engine: the same numbers as the estimator's, to 1e-5.
+
+    It has no state that a call changes, so that threads may share it.
+
+    >>> import tempfile, setwise as sw
+    >>> choices = sw.datasets.load("modecanada")
+    >>> model = sw.MNL().fit(choices)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/trips.setwise")
+    ...     scorer = load(f"{folder}/trips.setwise")
+    >>> bool(np.allclose(scorer.predict_proba(choices), model.predict_proba(choices), atol=1e-6))
+    True
+    """
+
+    estimator: str
+    """The name of the estimator's class."""
+    schema: Schema
+    """From a table to numbers, as fitted on the training data."""
+    program: Program
+    """From numbers to log-probabilities."""
+
+    @classmethod
+    def of(cls, artifact: Artifact, path: str | Path) -> "Scorer":
+        """The scorer of what was read from a file."""
+        if artifact.graph is None:
+            raise InputError(f"{path} {without_graph(artifact.estimator)}")
+        arrays = artifact.arrays | artifact.constants
+        return cls(artifact.estimator, artifact.schema, Program.of(artifact.graph, arrays))
+
+    def log_probabilities(
+        self,
+        items: Float32[np.ndarray, "sets items features"],
+        present: Bool[np.ndarray, "sets items"],
+    ) -> Float32[np.ndarray, "sets items"]:
+        """log P(x | s) of padded sets; minus infinity for items that are not present.
+
+        The features are those of ``schema.encode``: the items' numeric columns, standardised, and
+        then the set's context, the same for all its items. With an outside option, a set's last
+        item present is that option.
+        """
+        if items.ndim != 3 or items.shape[2] != self.schema.width:
+            raise InputError(
+                f"items have shape {items.shape}; the model takes sets x items x "
+                f"{self.schema.width} features"
+            )
+        if present.shape != items.shape[:2]:
+            raise InputError(
+                f"present has shape {present.shape} and items have {items.shape}; "
+                "it says of each item whether it is there"
+            )
+        return self.program(items, present)
+
+    def probabilities(
+        self,
+        items: Float32[np.ndarray, "sets items features"],
+        present: Bool[np.ndarray, "sets items"],
+    ) -> Float32[np.ndarray, "sets items"]:
+        """P(x | s) of padded sets; zero for items that are not present."""
+        logs = self.log_probabilities(items, present)
+        return np.exp(logs, out=logs)
+
+    def predict_proba(self, data: Any) -> Float32[np.ndarray, " rows"]:
+        """P(x | s), one probability a row, in the table's order.
+
+        ``data`` is any table with the columns of the training table (a frame, a mapping of
+        columns, a path to a file) or :class:`~setwise.choices.Choices`.
+        """
+        choices = data if isinstance(data, Choices) else read_like(self.schema, data)
+        parts = []
+        for part in self.schema.over(choices).blocks():
+            encoded = part.encoded()
+            logs = self.row_log_probabilities(encoded)
+            parts.append(np.exp(logs[self.schema.real_rows(encoded)]))
+        return choices.in_table_order(np.concatenate(parts))
+
+    def row_log_probabilities(self, encoded: Encoded) -> Float32[np.ndarray, " rows"]:
+        """log P(x | s) of every encoded row, the outside options' included."""
+        flat = np.empty(int(encoded.offsets[-1]), np.float32)
+        for items, present, rows in in_buckets(encoded):
+            flat[rows] = self.program(items, present)[present]
+        return flat
+
+
+def load(path: str | Path) -> Scorer:
+    """Read a model file that :meth:`setwise.estimators.Estimator.save` wrote."""
+    return Scorer.of(Artifact.read(path), path)

@@ -1,0 +1,185 @@
+"""What the service answers: probabilities, and what they would be without each item."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec import UNSET, UnsetType
+
+from setwise._shapes import Float, Float32
+from setwise.choices import Encoded
+from setwise.server.forms import Asked
+from setwise.server.readings import Reading
+from setwise.server.refusals import Refused
+
+ROWS_AT_A_TIME = 20_000
+"""After so many rows a long request looks at the clock."""
+
+Matrix = list[list[float | None]]
+
+
+class Answer(msgspec.Struct):
+    """Of one set: P(item | set), and the place of the most probable item.
+
+    With an outside option also its probability; the choice is null where it is the most probable.
+    """
+
+    probabilities: list[float]
+    choice: int | None
+    outside: float | UnsetType = UNSET
+    mnl: list[float] | UnsetType = UNSET
+
+
+class Answers(msgspec.Struct):
+    """The answer to a prediction, in the order of the sets asked."""
+
+    sets: list[Answer]
+
+
+class Explained(msgspec.Struct):
+    """One set, as it is and without each item; row i is without item i, column j is item j.
+
+    ``without[i][j]`` is P(j | s - i). ``iia[i][j]`` = P(j) / (1 - P(i)) is what independence of
+    irrelevant alternatives would have allowed, and ``influence[i][j]`` = log(without / iia):
+    above 0, item i took more from j than from the others; below 0, it helped j.
+    """
+
+    probabilities: list[float]
+    without: Matrix
+    iia: Matrix
+    influence: Matrix
+    outside: float | UnsetType = UNSET
+    mnl: "Explained | UnsetType" = UNSET
+
+
+@dataclass(frozen=True)
+class Deadline:
+    """When a request has had its time."""
+
+    at: float
+    seconds: int | float
+
+    @classmethod
+    def after(cls, seconds: int | float) -> "Deadline":
+        """So many seconds from now."""
+        return cls(time.monotonic() + seconds, seconds)
+
+    def check(self) -> None:
+        """Refuse to go on when the time is over."""
+        if time.monotonic() > self.at:
+            raise Refused(
+                503,
+                f"the request took longer than {self.seconds:g} s; send fewer sets at a time, or "
+                "try again when the service is less busy",
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """A model that answers: the service's own, or the one beside it."""
+
+    reading: Reading
+    log_probabilities: Callable[[Encoded], Float32[np.ndarray, " rows"]]
+
+    def scored(self, encoded: Encoded, deadline: Deadline) -> Float32[np.ndarray, " rows"]:
+        """log P(x | s) of every encoded row."""
+        logs = []
+        for part in _parts(encoded):
+            deadline.check()
+            logs.append(self.log_probabilities(part))
+        found = logs[0] if len(logs) == 1 else np.concatenate(logs)
+        if np.isnan(found).any():
+            raise Refused(
+                400,
+                "the model gives no probability for some set: its values are too far from the "
+                "training data; correct them",
+            )
+        return found
+
+
+def predict(asked: Asked, model: Side, beside: Side | None, deadline: Deadline) -> bytes:
+    """The answer to a prediction."""
+    encoded = model.reading.encoded(asked)
+    values = np.exp(model.scored(encoded, deadline)).tolist()
+    others = None
+    if beside is not None and asked.beside:
+        also = encoded if beside.reading is model.reading else beside.reading.encoded(asked)
+        others = np.exp(beside.scored(also, deadline)).tolist()
+    outside, ends = model.reading.outside, encoded.offsets.tolist()
+    sets = []
+    for begin, end in pairwise(ends):
+        whole = values[begin:end]
+        choice: int | None = whole.index(max(whole))
+        last = end - outside
+        one = Answer(values[begin:last], choice)
+        if outside:
+            one.outside = values[last]
+            one.choice = None if choice == last - begin else choice
+        if others is not None:
+            one.mnl = others[begin:last]
+        sets.append(one)
+    return msgspec.json.encode(Answers(sets))
+
+
+def explain(asked: Asked, model: Side, beside: Side | None, deadline: Deadline) -> bytes:
+    """The answer to a question for reasons, on the first set."""
+    answer = _explained(asked, model, deadline)
+    if beside is not None and asked.beside:
+        answer.mnl = _explained(asked, beside, deadline)
+    return msgspec.json.encode(answer)
+
+
+def _explained(asked: Asked, side: Side, deadline: Deadline) -> Explained:
+    encoded = side.reading.encoded(asked)
+    outside = side.reading.outside
+    single = side.scored(encoded, deadline)
+    values, logs = np.exp(single).tolist(), single.astype(np.float64)
+    items = len(logs) - outside
+    answer = Explained(values[:items], [], [], [])
+    if outside:
+        answer.outside = values[-1]
+    if len(logs) == 1:
+        return answer
+    stays = ~np.eye(items, len(logs), dtype=bool)
+    rows = np.broadcast_to(np.arange(len(logs)), stays.shape)[stays]
+    fewer = Encoded(
+        encoded.items[rows], np.repeat(encoded.context, items, axis=0),
+        np.arange(items + 1) * (len(logs) - 1), None, None,
+    )  # fmt: skip
+    without = np.full(stays.shape, np.nan)
+    without[stays] = side.scored(fewer, deadline)
+    # log P(j) - log(1 - P(i)), with 1 - P(i) as the sum of the others: it may be tiny.
+    left = np.where(stays, logs, -np.inf)
+    with np.errstate(invalid="ignore", over="ignore"):
+        allowed = np.where(stays, logs - np.logaddexp.reduce(left, axis=1)[:, None], np.nan)
+        answer.without = _plain(np.exp(without[:, :items]))
+        answer.iia = _plain(np.exp(allowed[:, :items]))
+        answer.influence = _plain((without - allowed)[:, :items])
+    return answer
+
+
+def _plain(matrix: Float[np.ndarray, "i j"]) -> Any:
+    plain = matrix.astype(object)
+    plain[~np.isfinite(matrix)] = None
+    return plain.tolist()
+
+
+def _parts(encoded: Encoded) -> Iterator[Encoded]:
+    """Consecutive sets of about :data:`ROWS_AT_A_TIME` rows."""
+    offsets = encoded.offsets
+    if offsets[-1] <= ROWS_AT_A_TIME:
+        yield encoded
+        return
+    begin = 0
+    while begin < len(encoded):
+        end = int(np.searchsorted(offsets, offsets[begin] + ROWS_AT_A_TIME, "right")) - 1
+        end = max(end, begin + 1)
+        yield Encoded(
+            encoded.items[offsets[begin] : offsets[end]], encoded.context[begin:end],
+            offsets[begin : end + 1] - offsets[begin], None, None,
+        )  # fmt: skip
+        begin = end

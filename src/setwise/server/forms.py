@@ -1,0 +1,179 @@
+"""The shape of requests to one model, made from its schema: a body is checked while it is read."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from setwise.choices import Schema
+from setwise.choices.encoders import OTHER, Encoder
+from setwise.server.refusals import Refused
+from setwise.server.settings import Limits
+from setwise.server.wording import wrong_shape
+
+_LEAST = {"log": {"exclusiveMinimum": 0}, "log1p": {"minimum": 0}, "sqrt": {"minimum": 0}}
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A request that has the right shape; its values are yet to be looked up."""
+
+    sets: Sequence[Any]
+    """Each has ``items`` and ``context``."""
+    alone: bool
+    """Whether the body is one set, not a list of them."""
+    beside: bool
+    """Whether the model beside is asked too."""
+
+    @property
+    def rows(self) -> int:
+        """The number of items in all."""
+        return sum(len(one.items) for one in self.sets)
+
+    def where(self, number: int, *further: str) -> str:
+        """The place of a set, or of something in it, as a path into the body."""
+        return ".".join(([] if self.alone else [f"sets[{number}]"]) + list(further))
+
+    def which(self, number: int) -> str:
+        """The set in a sentence."""
+        return "the set" if self.alone else f"set {number}"
+
+    def refused(self, number: int, item: int | None, column: str, why: str) -> Refused:
+        """The refusal of one value: of an item, or of the set's context."""
+        at = "the context" if item is None else f"item {item}"
+        place = "context" if item is None else f"items[{item}]"
+        sentence = f"'{column}' of {at} of {self.which(number)} {why}"
+        return Refused(400, sentence, self.where(number, place, column))
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """Requests to a model.
+
+    Fields of items have names of their own (c0, c1, ..., and k0, ... for context), since a
+    column's name may be any text; in JSON they have the columns' names.
+    """
+
+    columns: tuple[str, ...]
+    """Those of items, in the order of a row's values; context columns come after them."""
+    context: tuple[str, ...]
+    decoder: msgspec.json.Decoder[Any]
+    one_set: Any
+    """The types of bodies, for the OpenAPI description."""
+    many_sets: Any
+
+    @classmethod
+    def of(cls, schema: Schema, limits: Limits) -> "Form":
+        """The form of a fitted schema."""
+        items = [_field(f"c{place}", one, False) for place, one in enumerate(schema.items)]
+        beside = [_field(f"k{place}", one, True) for place, one in enumerate(schema.context)]
+        columns = tuple(one.feature.column for one in schema.items)
+        context = tuple(one.feature.column for one in schema.context)
+        names = {f"c{place}": name for place, name in enumerate(columns)}
+        also = {f"k{place}": name for place, name in enumerate(context)}
+        item = _struct("Item", items + beside, names | also, gc=False)
+        around = _struct("Context", beside, also, gc=False)
+        further = [
+            ("context", around | UnsetType, UNSET),
+            ("chosen", int | None | UnsetType, UNSET),
+        ]
+        asks = ("beside", bool, False)
+        some = _list(item)
+        one_set = _struct("Set", [("items", some), *further])
+        body = _struct("Body", [
+            ("sets", _list(one_set) | UnsetType, UNSET), ("items", some | UnsetType, UNSET),
+            *further, asks,
+        ])  # fmt: skip
+        # As described the lists have their limits; decoded without, they get an answer of 413.
+        limited = [("items", _list(item, limits.max_items)), *further]
+        batch = _list(_struct("Set", limited), limits.max_sets)
+        return cls(
+            columns, context, msgspec.json.Decoder(body),
+            _struct("OneSet", [*limited, asks]), _struct("ManySets", [("sets", batch), asks]),
+        )  # fmt: skip
+
+    def read(self, body: bytes, limits: Limits) -> Asked:
+        """The request in a body; anything else is refused."""
+        try:
+            asked = self.decoder.decode(body)
+        except msgspec.ValidationError as error:
+            raise wrong_shape(str(error), self.columns, self.context) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Refused(400, f"the body is not JSON in UTF-8 ({error}); correct it") from None
+        alone = asked.sets is UNSET
+        if alone == (asked.items is UNSET) or (not alone and asked.context is not UNSET):
+            raise Refused(
+                422, "give either 'sets', a list of sets, or one set's 'items' and 'context'"
+            )
+        request = Asked([asked] if alone else asked.sets, alone, asked.beside)
+        if len(request.sets) > limits.max_sets:
+            raise Refused(
+                413, f"the request has {len(request.sets):,} sets; send at most "
+                f"{limits.max_sets:,} at a time", "sets",
+            )  # fmt: skip
+        for number, one in enumerate(request.sets):
+            if len(one.items) > limits.max_items:
+                raise Refused(
+                    413, f"{request.which(number)} has {len(one.items):,} items; the service takes "
+                    f"at most {limits.max_items:,} in a set", request.where(number, "items"),
+                )  # fmt: skip
+        return request
+
+
+def _struct(name: str, fields: Any, rename: Any = None, gc: bool = True) -> Any:
+    return msgspec.defstruct(
+        name, fields, rename=rename, gc=gc, kw_only=True, forbid_unknown_fields=True
+    )
+
+
+def _list(kind: Any, most: int | None = None) -> Any:
+    return Annotated[list[kind], Meta(min_length=1, max_length=most)]
+
+
+def _field(name: str, encoder: Encoder, context: bool) -> tuple[Any, ...]:
+    """A column's type in JSON; a context column may stand in the context or in every item."""
+    kind = _type(encoder)
+    if context:
+        return name, kind | UnsetType, UNSET
+    return (name, kind, None) if may_be_missing(encoder) else (name, kind)
+
+
+def _type(encoder: Encoder) -> Any:
+    described: dict[str, Any] = {}
+    if encoder.kind == "number":
+        kind: Any = float | bool
+        described = _LEAST.get(encoder.feature.transform, {})
+    elif encoder.kind == "date":
+        kind, described = str, {"format": "date"}
+    else:
+        kind = str | int | float | bool if encoder.feature.category else str
+        if encoder.kind == "category" and OTHER not in encoder.levels:
+            known = [
+                value for level in encoder.levels for value in [level, *read_as(encoder, level)]
+            ]
+            described = {"enum": known + [None] * may_be_missing(encoder)}
+    kind = kind | None if may_be_missing(encoder) else kind
+    return Annotated[kind, Meta(extra_json_schema=described)] if described else kind
+
+
+def read_as(encoder: Encoder, level: str) -> list[Any]:
+    """The numbers and truth values that are this level too, as a table of such values has it."""
+    if not encoder.feature.category:
+        return []
+    if level in ("True", "False"):
+        return [level == "True"]
+    try:
+        number = float(level)
+    except ValueError:
+        return []
+    if number.is_integer() and level == str(int(number)):
+        return [int(number)]
+    return [number] if level == str(number) and math.isfinite(number) else []
+
+
+def may_be_missing(encoder: Encoder) -> bool:
+    """Whether the model was trained to take the column's missing values."""
+    return encoder.feature.impute and encoder.kind != "date"
