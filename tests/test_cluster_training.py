@@ -83,6 +83,7 @@ def test_too_few_machines_are_said(cluster, monkeypatch):
         fit_on_cluster(estimator(2), sw.open_choices)
 
 
+@pytest.mark.slow
 def test_two_machines_fit_as_one_and_one_goes_on_when_the_other_dies(cluster, tmp_path):
     fit_through_a_death(cluster, tmp_path)
 

@@ -88,6 +88,7 @@ def test_bad_input_of_the_first_process_is_an_error_of_all(folder):
     assert "belongs to another fit" in told[0]
 
 
+@pytest.mark.slow
 def test_the_command_line_joins_the_processes_that_slurm_started(tmp_path):
     out = tmp_path / "model.setwise"
     fit = ["fit", "modecanada", "--model", "sdw", "--dimension", "2", "--max-sets", "200"]

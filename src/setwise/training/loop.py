@@ -107,7 +107,7 @@ run_epoch = eqx.filter_jit(epoch, donate="all-except-first")
 def epoch_together(
     inputs: tuple[Any, Places], state: State, program: Program, mesh: Mesh
 ) -> tuple[State, Float[Array, " steps"]]:
-    """The same as :func:`epoch`, on all processes of a mesh, each with its share of the data and of every batch.
+    """As :func:`epoch`, on all processes of a mesh, each with its share of every batch.
 
     The key is its data, since arrays over processes hold no keys.
     """
