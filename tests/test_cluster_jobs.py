@@ -37,6 +37,7 @@ from setwise.scorer import load
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'setwise[cluster]'")
 
 pytestmark = [
+    pytest.mark.slow,  # Ray and its workers take a minute to start and import
     pytest.mark.usefixtures("quick_to_compile"),
     pytest.mark.filterwarnings("default"),  # Ray's own are not ours to mend
 ]
@@ -189,7 +190,6 @@ def test_a_comparison_is_the_same(choices, crew, alone):
     assert len({(cell.model, cell.split) for cell in seen}) == len(seen) == 9
 
 
-@pytest.mark.slow
 def test_a_comparison_that_tunes_is_the_same(choices, crew):
     tuning = sw.Tuning(trials=2, batch=2, storage=None)
     assert compared(choices, crew, tuning) == compared(choices, None, tuning)
@@ -200,7 +200,6 @@ def test_tuning_is_the_same(choices, crew, pruning):
     assert tuned(choices, crew, pruning=pruning) == tuned(choices, pruning=pruning)
 
 
-@pytest.mark.slow
 def test_a_reproduction_is_the_same_and_survives_its_driver(choices, crew, tmp_path, monkeypatch):
     monkeypatch.setattr(protocol, "TABLE", METHODS)
     done, left = [], []

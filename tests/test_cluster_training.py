@@ -20,6 +20,7 @@ from setwise.cluster.training import fit_on_cluster
 from setwise.training import shards
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.usefixtures("quick_to_compile"),
     pytest.mark.filterwarnings("default"),  # Ray's own are not ours to mend
 ]
@@ -83,7 +84,6 @@ def test_too_few_machines_are_said(cluster, monkeypatch):
         fit_on_cluster(estimator(2), sw.open_choices)
 
 
-@pytest.mark.slow
 def test_two_machines_fit_as_one_and_one_goes_on_when_the_other_dies(cluster, tmp_path):
     fit_through_a_death(cluster, tmp_path)
 

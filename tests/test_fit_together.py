@@ -17,8 +17,12 @@ PAIRS = [split[:2] for split in SPLITS]
 
 @pytest.mark.parametrize(
     "model",
-    [sw.SDE(2, hidden=4, training=QUICK), sw.SDA(2, hidden=4, training=QUICK, ensemble=3)],
-    ids=["single", "ensemble"],
+    [
+        pytest.param(sw.SDE(2, hidden=4, training=QUICK), id="single"),
+        pytest.param(
+            sw.SDA(2, hidden=4, training=QUICK, ensemble=3), id="ensemble", marks=pytest.mark.slow
+        ),
+    ],
 )
 def test_each_is_what_it_would_be_alone(model):
     together = fit_together(model, PAIRS, seeds=(5, 9))

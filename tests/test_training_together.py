@@ -15,7 +15,8 @@ from setwise.training import checkpoint, shards
 from setwise.training.group import Group
 from setwise.training.shares import Batches, largest_share, share
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
+# Processes that each import and compile: a minute and a half in all.
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_to_compile")]
 
 # Two float32 sums of the same gradients in another order: a few units in the last place a step.
 ROUNDING = 1e-5
@@ -88,7 +89,6 @@ def test_bad_input_of_the_first_process_is_an_error_of_all(folder):
     assert "belongs to another fit" in told[0]
 
 
-@pytest.mark.slow
 def test_the_command_line_joins_the_processes_that_slurm_started(tmp_path):
     out = tmp_path / "model.setwise"
     fit = ["fit", "modecanada", "--model", "sdw", "--dimension", "2", "--max-sets", "200"]

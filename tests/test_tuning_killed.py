@@ -65,6 +65,7 @@ def check_each_once(base):
     assert max(settings.values()) == 1
 
 
+@pytest.mark.slow
 def test_on_sqlite(tmp_path):
     path = tmp_path / "studies.sqlite"
     with closing(Storage(path)) as storage:
