@@ -16,6 +16,7 @@ from setwise.choices.records import ROWS_IN_SAMPLE, few, records
 from setwise.cli import app
 from setwise.estimators import mnl_beside
 from setwise.estimators.base import held_out
+from setwise.training import shards
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
@@ -102,6 +103,17 @@ def test_the_mnl_beside_learns_from_the_same_sets(choices):
     np.testing.assert_array_equal(mnl_beside(model, train), found)
     with pytest.raises(InputError, match="not the sets that the model learned from"):
         mnl_beside(model, choices.take(np.arange(50)))
+
+
+def test_no_mnl_is_fitted_to_data_that_stay_on_disk(choices, tmp_path, monkeypatch):
+    sw.save_choices(choices, tmp_path / "trips.setwise-data")
+    stored = sw.open_choices(tmp_path / "trips.setwise-data")
+    model = sw.WithinSetMNL().fit(stored)
+    np.testing.assert_array_equal(mnl_beside(model, stored), mnl_beside(model, choices))
+    monkeypatch.setattr(shards, "ROWS_A_SHARD", 599)
+    with pytest.raises(InputError, match="stay on disk"):
+        mnl_beside(model, stored)
+    mnl_beside(model, choices)
 
 
 def test_popularity_beside_is_cross_fitted_like_the_models():

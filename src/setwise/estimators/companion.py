@@ -10,6 +10,7 @@ from setwise.choices import Choices, Schema
 from setwise.estimators.base import Estimator, held_out, trainable
 from setwise.estimators.logit import MNL
 from setwise.estimators.trained import TrainedEstimator
+from setwise.training.shards import stays_on_disk
 
 
 def mnl_beside(estimator: Estimator, choices: Choices) -> Float32[np.ndarray, " d"]:
@@ -18,7 +19,8 @@ def mnl_beside(estimator: Estimator, choices: Choices) -> Float32[np.ndarray, " 
     Args:
         estimator: a fitted model.
         choices: what it was fitted to; where it held sets out by itself, the MNL learns without
-            them too.
+            them too. They are gone through several times, so that those which are too large to
+            keep in memory are refused.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.generate("mnl", sets=200, items=4, features=2).choices
@@ -26,6 +28,11 @@ def mnl_beside(estimator: Estimator, choices: Choices) -> Float32[np.ndarray, " 
     >>> len(mnl_beside(model, choices))
     2
     """
+    if stays_on_disk(choices):
+        raise InputError(
+            "the data stay on disk, and an MNL would read them many times more; fit one to a part "
+            "of them (--max-sets), and show it with 'setwise serve --beside'"
+        )
     for sets in _learned_from(estimator, choices):
         if Schema.fit(sets) == estimator.schema_:
             mnl = MNL().fit(sets)

@@ -23,12 +23,7 @@ def predict_file(
     by :func:`setwise.scorer.load` in place of the estimator gives them without JAX, and faster:
     that is what ``setwise predict`` does.
 
-    Args:
-        model: a fitted model.
-        source: a Parquet file with the columns of the training table; or a ``.setwise-data``
-            file, for which each row has the set's id and the item's ``position`` in the set.
-        out: the Parquet or CSV file to write, whole or not at all.
-        on_rows: called with the rows done and in all, after each chunk.
+    Arguments as of :func:`setwise.prediction.predict_file`.
 
     >>> import tempfile, polars as pl, setwise as sw
     >>> drawn = sw.datasets.generate("mnl", sets=100, seed=0)

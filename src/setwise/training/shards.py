@@ -17,7 +17,15 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int
 
-from setwise.choices import Bucket, Encoded, Encoding, bucket, round_up, shuffled_batches
+from setwise.choices import (
+    Bucket,
+    Choices,
+    Encoded,
+    Encoding,
+    bucket,
+    round_up,
+    shuffled_batches,
+)
 from setwise.training.device import DeviceData, Shape, to_device
 from setwise.training.group import ALONE, Group
 from setwise.training.shares import Batches, largest_share, share
@@ -29,10 +37,14 @@ SETS_A_RUN = 1024
 READERS = max(1, min(4, (os.cpu_count() or 1) // 4))
 
 
+def stays_on_disk(choices: Choices) -> bool:
+    """Whether choices are read anew in every epoch: they are on disk, and more than one shard."""
+    return choices.on_disk and int(choices.offsets[-1]) > ROWS_A_SHARD
+
+
 def resident_or_streamed(data: Encoding) -> Encoded | Encoding:
     """Encoded, if the data are in memory or small; else as they are, to be read as they train."""
-    small = not data.choices.on_disk or data.rows <= ROWS_A_SHARD
-    return data.encoded() if small else data
+    return data if stays_on_disk(data.choices) else data.encoded()
 
 
 class Shard(NamedTuple):
