@@ -33,6 +33,7 @@ from setwise.estimators import ChoiceModel, LambdaMART, TrainedEstimator, fit_to
 from setwise.experiments.comparison import Cell, Comparison
 from setwise.experiments.report import HEADS, cells
 from setwise.experiments.tuned import tune_parts
+from setwise.metrics import Outcomes, Ranks
 
 DEFAULT = "sda"
 SOLVED = ("mnl", "mnl_within_set", "lcl")
@@ -146,7 +147,24 @@ def fitted(name: str, parts: Sequence[Part], seed: int, given: argparse.Namespac
     if not times:
         return tuned
     several = [clone(one).set_params(ensemble=int(times)) for one in tuned]
-    return [one.fit(*pair) for one, pair in zip(several, pairs, strict=True)]
+    return list(fit_together(several, pairs, range(seed, seed + len(parts))))
+
+
+def chance(outcomes: Outcomes, draws: int = 20) -> float:
+    """The calibration error to expect on so many sets, were the probabilities the true ones."""
+    rng = np.random.default_rng(0)
+    once = np.ones(len(outcomes.nll), int)
+
+    def drawn() -> Outcomes:
+        missed = rng.random(len(once)) >= outcomes.confidence
+        return replace(outcomes, ranks=Ranks(missed.astype(int), once))
+
+    return float(np.mean([drawn().measured()["calibration_error"] for _ in range(draws)]))
+
+
+def metrics_of(outcomes: Outcomes) -> dict[str, float]:
+    """What is kept of a test part."""
+    return dict(outcomes.measured()) | {"calibration_by_chance": chance(outcomes)}
 
 
 def measured(name: str, choices: sw.Choices, given: argparse.Namespace) -> list[dict[str, Any]]:
@@ -157,13 +175,19 @@ def measured(name: str, choices: sw.Choices, given: argparse.Namespace) -> list[
         for seed in range(given.first, given.first + given.splits)
     ]
     rows = []
+    together: dict[str, list[Outcomes]] = {}
     for each in zip(*by_split, strict=True):  # one kind of part, over the splits
         for split, (model, part) in enumerate(
             zip(fitted(name, each, given.first, given), each, strict=True)
         ):
             for label, test in part[2].items():
-                metrics = dict(model.evaluate(test))
-                rows.append({"split": given.first + split, "part": label, "metrics": metrics})
+                outcomes = model.outcomes(test)
+                together.setdefault(label, []).append(outcomes)
+                row = {"split": given.first + split, "part": label}
+                rows.append(row | {"metrics": metrics_of(outcomes)})
+    for label, several in together.items():
+        row = {"split": given.first, "part": f"{label}, all splits"}
+        rows.append(row | {"metrics": metrics_of(Outcomes.joined(several))})
     return rows
 
 

@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +58,13 @@ def kill(cluster: Any, node: Any) -> None:
 
 
 class Counting:
-    """A crew that counts how often each job is sent."""
+    """A crew that counts how often each job is sent, and how many were sent again.
 
-    def __init__(self, crew):
-        self._crew, self.sent = crew, []
+    Its jobs take a moment longer, so that a node that is killed has work.
+    """
+
+    def __init__(self, crew, pause=0.0):
+        self._crew, self._pause, self.sent, self.again = crew, pause, [], 0
 
     def put(self, value):
         return self._crew.put(value)
@@ -69,14 +73,23 @@ class Counting:
         return self._crew.workers()
 
     def each(self, work, jobs, job, on_told):
+        before = set()
+
         def counted(number):
             self.sent.append(number)
+            self.again += number in before
+            before.add(number)
             return job(number)
 
-        return self._crew.each(work, jobs, counted, on_told)
+        return self._crew.each(partial(paused, self._pause, work), jobs, counted, on_told)
 
 
 # Jobs, as workers know them
+
+
+def paused(seconds, work, job, tell):
+    time.sleep(seconds)
+    return work(job, tell)
 
 
 def greeting(job, tell):

@@ -33,13 +33,21 @@ def cluster():
         yield started
 
 
+@pytest.fixture(scope="module")
+def lost():
+    """For each test, whether its killed node had a job, which was done again."""
+    return {}
+
+
 @pytest.fixture
-def crew(cluster):
+def crew(cluster, lost, request):
     import ray
 
     from setwise.cluster import RayCrew
 
-    return Counting(RayCrew(ray))
+    counting = Counting(RayCrew(ray), pause=0.5)
+    yield counting
+    lost.setdefault(request.node.originalname, []).append(counting.again > 0)
 
 
 @pytest.fixture
@@ -146,3 +154,11 @@ def test_predictions(choices, crew, doomed, time, tmp_path):
     assert done == there
     hidden = [path.name for path in (tmp_path / "there").glob(".*")]
     assert hidden == [".setwise"]
+
+
+def test_nodes_were_killed_at_work(lost):
+    if not lost:
+        pytest.skip("no node was killed")
+    for test, busy in lost.items():
+        # A node that has just come, or has just told its result, may have no job for a moment.
+        assert sum(busy) >= len(busy) / 2, f"{test}: {sum(busy)} of {len(busy)} kills lost a job"

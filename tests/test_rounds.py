@@ -18,12 +18,12 @@ TUNING = sw.Tuning(trials=5, space="paper", batch=2, storage=None)  # rounds of 
 @pytest.fixture(scope="module")
 def parts():
     choices = sw.datasets.generate("mnl", sets=60, items=4, features=3).choices
-    return [sw.split(choices, seed=seed)[:2] for seed in (0, 1)]
+    return [sw.split(choices, seed=seed)[:2] for seed in range(3)]
 
 
 def searched(parts, checkpoint=None, tuning=TUNING):
-    model = sw.SDW(dimension=2, hidden=3, training=TRAINING)
-    return tune_tasks(model, parts, [0, 1], tuning, checkpoint=checkpoint)
+    model = sw.SDA.paper(dimension=2, hidden=3, training=TRAINING)  # has a scalar, mu's kink
+    return tune_tasks(model, parts, [0, 1, 2], tuning, checkpoint=checkpoint)
 
 
 def same(one, other):
@@ -42,6 +42,8 @@ def same(one, other):
 @pytest.mark.parametrize("rounds", [1, 2, 3])
 def test_a_search_killed_after_any_round_ends_alike(parts, tmp_path, monkeypatch, rounds):
     whole = searched(parts, tmp_path / "whole.search")
+    studies = [one.study for one in whole]
+    assert studies != sorted(studies), "the file has them sorted: let their order matter"
     path, run, count = tmp_path / "killed.search", Job.run, 0
 
     def killed(self, claimed, on_trials):
@@ -67,7 +69,7 @@ def test_a_search_killed_within_a_round_does_that_round_again(parts, tmp_path, m
         nonlocal count
         finish(self, *arguments)
         count += 1
-        if count == 6:  # of the second round two trials, of four, have been told
+        if count == 8:  # of the second round two trials, of six, have been told
             raise SystemExit
 
     with monkeypatch.context() as patch:

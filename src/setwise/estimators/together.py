@@ -13,7 +13,7 @@ from setwise.training import Task, fit_population
 
 
 def fit_together(
-    estimator: TrainedEstimator,
+    estimator: TrainedEstimator | Sequence[TrainedEstimator],
     parts: Sequence[tuple[Choices, Choices]],
     seeds: Sequence[int],
 ) -> list[TrainedEstimator]:
@@ -24,7 +24,8 @@ def fit_together(
     one.
 
     Args:
-        estimator: one that trains by gradients, such as ``setwise.SDA()``; it stays as it is.
+        estimator: one that trains by gradients, such as ``setwise.SDA()``, or one for each pair,
+            which may train in ways of their own; they stay as they are.
         parts: training and validation sets, in memory.
         seeds: one a pair.
 
@@ -35,18 +36,23 @@ def fit_together(
     >>> [one.seed for one in fit_together(small, parts, seeds=(0, 1))]
     [0, 1]
     """
-    if len(parts) != len(seeds) or not parts:
+    each_with = estimator if isinstance(estimator, Sequence) else [estimator] * len(parts)
+    if not len(parts) == len(seeds) == len(each_with) or not parts:
         raise InputError(
-            f"there are {len(parts)} pairs of sets and {len(seeds)} seeds; give as many, but some"
+            f"there are {len(parts)} pairs of sets, {len(seeds)} seeds and {len(each_with)} "
+            "estimators; give as many, but some"
         )
-    fitted = [clone(estimator).set_params(seed=seed) for seed in seeds]
+    blueprint, sizes = each_with[0].blueprint, each_with[0].sizes()
+    if any((one.blueprint, one.sizes()) != (blueprint, sizes) for one in each_with):
+        raise InputError("the estimators are of different kinds or sizes; fit each kind by itself")
+    fitted = [clone(one).set_params(seed=seed) for one, seed in zip(each_with, seeds, strict=True)]
     learned = [Schema.learn(trainable(train)) for train, _ in parts]
     tasks = [
         Task(seen.encoded(), schema.encode(trainable(valid)))
         for (schema, seen), (_, valid) in zip(learned, parts, strict=True)
     ]
     members = [member for task, one in enumerate(fitted) for member in one.members(task)]
-    fits = fit_population(estimator.blueprint, estimator.sizes(), tasks, members)
+    fits = fit_population(blueprint, sizes, tasks, members)
     for member, fit in zip(members, fits, strict=True):
         if fit.diverged:
             raise InputError(

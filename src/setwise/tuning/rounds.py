@@ -61,7 +61,7 @@ def resume(
     if not path.exists():
         return {}
     arrays, meta = _tensorfile.read(path, KIND)
-    if list(meta["studies"]) != [study.name for study in studies]:
+    if set(meta["studies"]) != {study.name for study in studies}:
         raise InputError(
             f"{path} belongs to another search (other data, options, seed or setwise version); "
             "delete it to start anew"
@@ -90,4 +90,5 @@ def _kept(
 
 
 def _on_device(leaf: object) -> object:
-    return jnp.asarray(leaf) if isinstance(leaf, np.ndarray) else leaf
+    # A scalar of a stack of models is a NumPy scalar, not an array.
+    return jnp.asarray(leaf) if isinstance(leaf, (np.ndarray, np.generic)) else leaf
