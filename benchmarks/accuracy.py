@@ -185,7 +185,7 @@ def measured(name: str, choices: sw.Choices, given: argparse.Namespace) -> list[
                 together.setdefault(label, []).append(outcomes)
                 row = {"split": given.first + split, "part": label}
                 rows.append(row | {"metrics": metrics_of(outcomes)})
-    for label, several in together.items():
+    for label, several in together.items() if given.splits > 1 else ():
         row = {"split": given.first, "part": f"{label}, all splits"}
         rows.append(row | {"metrics": metrics_of(Outcomes.joined(several))})
     return rows

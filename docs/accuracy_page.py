@@ -19,7 +19,8 @@ from setwise.experiments.statistics import holm, paired_p, standard_error
 DOCS = Path(__file__).parent
 PAGE = DOCS / "accuracy.md"
 RESULTS, STUDY = DOCS / "results" / "accuracy.jsonl", DOCS / "results" / "study.jsonl"
-KEPT = ("nll", "top1", "calibration_error")
+KEPT = ("nll", "top1", "calibration_error", "calibration_by_chance")
+SPLITS, ALL_SPLITS = 10, "all splits"
 TEST_SHARE = 0.25 / 0.5
 LEVEL = 0.05
 OURS, BASE = "sda", "default (one model)"
@@ -43,15 +44,35 @@ def read(path: Path) -> list[Row]:
 
 
 def take_over(paths: Iterable[Path]) -> None:
-    """Add what benchmarks wrote; what is measured again replaces what was there."""
-    found = [row for path in paths for row in read(path)]
+    """Add what benchmarks wrote; what is measured again replaces what was there.
+
+    A model that lacks splits is not taken.
+    """
+    found = whole([row for path in paths for row in read(path)])
     for row in found:
         if "metrics" in row:
-            row["metrics"] = {name: round(row["metrics"][name], 6) for name in KEPT}
+            kept = [name for name in KEPT if name in row["metrics"]]
+            row["metrics"] = {name: round(row["metrics"][name], 6) for name in kept}
     for path, kind in ((RESULTS, "metrics"), (STUDY, "single")):
         rows = {name_of(row): row for row in (*read(path), *(r for r in found if kind in r))}
         lines = [json.dumps(rows[name]) for name in sorted(rows)]
         path.write_text("".join(line + "\n" for line in lines), "utf-8")
+
+
+def whole(rows: Sequence[Row]) -> list[Row]:
+    """Without the models of which not every split is there."""
+
+    def of(row: Row) -> tuple[str, ...]:
+        return name_of(row)[:-1]
+
+    splits: dict[tuple[str, ...], set[int]] = {}
+    for row in rows:
+        splits.setdefault(of(row), set()).add(row.get("split", 0))
+    return [
+        row
+        for row in rows
+        if "change" in row or row["part"].endswith(ALL_SPLITS) or len(splits[of(row)]) == SPLITS
+    ]
 
 
 def name_of(row: Row) -> tuple[str, ...]:
@@ -65,7 +86,7 @@ def by_model(rows: Sequence[Row], data: str, task: str, part: str, metric: str) 
     found: dict[str, dict[int, float]] = {}
     for row in rows:
         if (row["data"], row["task"], row["part"]) == (data, task, part):
-            found.setdefault(row["model"], {})[row["split"]] = row["metrics"][metric]
+            found.setdefault(row["model"], {})[row["split"]] = row["metrics"].get(metric, np.nan)
     return {
         model: np.array([values[split] for split in sorted(values)])
         for model, values in found.items()
@@ -146,14 +167,26 @@ def parts(rows: Sequence[Row], task: str) -> str:
 
 
 def calibration(rows: Sequence[Row]) -> str:
-    """Expected calibration error of ours, in points."""
+    """Expected calibration error of ours, in points, and what chance alone would give."""
     lines = []
     for data in DATA:
-        values = by_model(rows, data, "rivals", "test", "calibration_error")
-        if OURS in values:
-            ours = 100 * values[OURS]
-            lines.append([DATA[data], f"{ours.mean():.2f} ± {standard_error(ours):.2f}"])
-    return table(["", "calibration error, points"], lines)
+        one, chance = (
+            by_model(rows, data, "rivals", "test", metric).get(OURS, np.array([]))
+            for metric in ("calibration_error", "calibration_by_chance")
+        )
+        together = [
+            row["metrics"]
+            for row in rows
+            if (row["data"], row["model"], row["part"]) == (data, OURS, f"test, {ALL_SPLITS}")
+        ]
+        if together:
+            pooled = together[0]
+            lines.append((
+                DATA[data], f"{100 * one.mean():.2f} ± {100 * standard_error(one):.2f}",
+                f"{100 * chance.mean():.2f}", f"{100 * pooled['calibration_error']:.2f}",
+                f"{100 * pooled['calibration_by_chance']:.2f}",
+            ))  # fmt: skip
+    return table(["", "one test part", "by chance", "all ten", "by chance"], lines)
 
 
 def study(rows: Sequence[Row]) -> str:

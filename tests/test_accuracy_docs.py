@@ -40,7 +40,15 @@ def test_every_model_is_measured_on_every_split(page):
         key = (row["data"], row["task"], row["part"], row["model"])
         counts.setdefault(key, set()).add(row["split"])
     assert counts
-    assert all(splits == set(range(10)) for splits in counts.values())
+    for (*_, part, _), splits in counts.items():
+        assert splits == ({0} if part.endswith(page.ALL_SPLITS) else set(range(page.SPLITS)))
+
+
+def test_a_model_that_lacks_splits_is_not_taken(page):
+    some, all_of_them = rows("mnl", [1.0] * 9), rows("sda", [1.0] * 10)
+    pooled = {**all_of_them[0], "part": "test, all splits"}
+    study = {"data": "noguchi", "change": "l = 8", "single": [[1.0, 50.0]]}
+    assert page.whole([*some, *all_of_them, pooled, study]) == [*all_of_them, pooled, study]
 
 
 def test_a_rival_is_marked_only_beyond_chance(page):
@@ -63,8 +71,9 @@ def test_a_new_measurement_replaces_the_old_one(page, tmp_path, monkeypatch):
     monkeypatch.setattr(page, "RESULTS", tmp_path / "accuracy.jsonl")
     monkeypatch.setattr(page, "STUDY", tmp_path / "study.jsonl")
     for name, nll in (("a", 1.0), ("b", 3.0)):
-        page.RESULTS.write_text("".join(page.json.dumps(one) + "\n" for one in rows("sda", [nll])))
+        lines = [page.json.dumps(one) for one in rows("sda", [nll] * page.SPLITS)]
+        page.RESULTS.write_text("".join(line + "\n" for line in lines))
         page.RESULTS.rename(tmp_path / name)
     page.take_over([tmp_path / "a"])
     page.take_over([tmp_path / "b"])
-    assert [row["metrics"]["nll"] for row in page.read(page.RESULTS)] == [3.0]
+    assert [row["metrics"]["nll"] for row in page.read(page.RESULTS)] == [3.0] * page.SPLITS

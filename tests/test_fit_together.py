@@ -36,8 +36,26 @@ def test_each_is_what_it_would_be_alone(model):
 
 
 def test_seeds_and_pairs_belong_together():
-    with pytest.raises(sw.InputError, match="2 pairs of sets and 1 seeds"):
+    with pytest.raises(sw.InputError, match="2 pairs of sets, 1 seeds and 2 estimators"):
         fit_together(sw.SDE(), PAIRS, seeds=(0,))
+
+
+def test_estimators_may_train_in_ways_of_their_own():
+    each = [
+        sw.SDE(2, hidden=4, training=QUICK).set_training(weight_decay=one) for one in (0.0, 1.0)
+    ]
+    together = fit_together(each, PAIRS, seeds=(5, 9))
+    for model, one, seed, split in zip(each, together, (5, 9), SPLITS, strict=True):
+        alone = clone(model).set_params(seed=seed).fit(*split[:2])
+        np.testing.assert_allclose(
+            one.predict_proba(split[2]), alone.predict_proba(split[2]), atol=2e-5
+        )
+
+
+def test_estimators_of_different_kinds_are_refused():
+    kinds = [sw.SDE(2, hidden=4, training=QUICK), sw.SDW(2, hidden=4, training=QUICK)]
+    with pytest.raises(sw.InputError, match="of different kinds or sizes; fit each kind by itself"):
+        fit_together(kinds, PAIRS, seeds=(5, 9))
 
 
 def test_a_fit_that_diverges_is_named():
