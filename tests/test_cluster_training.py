@@ -4,6 +4,7 @@ import functools
 import threading
 import time
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
 
 import jax
@@ -111,6 +112,25 @@ def fit_through_a_death(cluster, folder: Path, epochs: int = 8) -> None:
     assert any("begin again at the last checkpoint" in text for text in told), told
     assert len(survived.history_) == epochs
     assert_same_fit(whole, survived)
+
+
+def test_the_bar_is_drawn_here(cluster, tmp_path, monkeypatch):
+    seen = []
+
+    @contextmanager
+    def collected(wanted):
+        assert wanted is True
+        yield seen.append
+
+    monkeypatch.setattr(room, "drawn", collected)
+    monkeypatch.setattr(room, "SECONDS_BETWEEN_LOOKS", 0.1)
+    read = functools.partial(together.slow_to_train, CASE, tmp_path, 0.3)
+    fit_on_cluster(estimator(4), read, progress=True)
+    assert {(one.unit, one.total) for one in seen} == {("epoch", 4)}
+    epochs = [one.done for one in seen]
+    assert epochs == sorted(epochs)
+    assert len(set(epochs)) > 1
+    assert "loss" in seen[-1].state
 
 
 @pytest.mark.slow

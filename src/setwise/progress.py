@@ -2,7 +2,9 @@
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass
 
 from setwise.training import OnEpoch, Training
 
@@ -46,11 +48,40 @@ def population_bar(title: str, members: int, wanted: bool | None) -> Iterator[On
         yield on_epoch
 
 
+@dataclass(frozen=True)
+class Stand:
+    """How far a fit is: so many units of a total, and a few words."""
+
+    title: str
+    unit: str
+    total: int
+    done: int
+    state: str
+
+
+_told: ContextVar[Callable[[Stand], None] | None] = ContextVar("told", default=None)
+
+
 @contextmanager
-def _bar(
-    unit: str, title: str, total: int, wanted: bool | None
-) -> Iterator[Callable[[int, str], None] | None]:
-    """Draws how many units are done, and a few words; ``wanted=None``: on a terminal only."""
+def told_to(tell: Callable[[Stand], None]) -> Iterator[None]:
+    """Fits in this block tell how they stand, for others to draw, and draw no bar themselves.
+
+    >>> with told_to(lambda stand: print(stand.title, stand.done, "of", stand.total)):
+    ...     with epoch_bar("SDW", Training(epochs=9), wanted=None) as bar:
+    ...         bar.on_epoch({"epoch": 3, "loss": 1.0, "best": 1.1})
+    SDW 0 of 9
+    SDW 4 of 9
+    """
+    token = _told.set(tell)
+    try:
+        yield
+    finally:
+        _told.reset(token)
+
+
+@contextmanager
+def drawn(wanted: bool | None) -> Iterator[Callable[[Stand], None] | None]:
+    """Draws a bar of what it is told last; ``wanted=None``: on a terminal only, or else None."""
     if wanted is False or (wanted is None and not sys.stderr.isatty()):
         yield None
         return
@@ -60,10 +91,30 @@ def _bar(
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn(unit + " {task.completed}/{task.total}"),
+        TextColumn("{task.fields[unit]} {task.completed}/{task.total}"),
         TextColumn("{task.fields[state]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(title, total=total, state="compiling …")
-        yield lambda done, state: bars.update(task, completed=done, state=state)
+        task = bars.add_task("starting", total=None, unit="", state="")
+
+        def draw(stand: Stand) -> None:
+            bars.update(
+                task, description=stand.title, unit=stand.unit, total=stand.total,
+                completed=stand.done, state=stand.state,
+            )  # fmt: skip
+
+        yield draw
+
+
+@contextmanager
+def _bar(
+    unit: str, title: str, total: int, wanted: bool | None
+) -> Iterator[Callable[[int, str], None] | None]:
+    """Draws, or tells, how many units are done, and a few words."""
+    with nullcontext(_told.get()) if _told.get() else drawn(wanted) as show:
+        if show is None:
+            yield None
+            return
+        show(Stand(title, unit, total, 0, "compiling …"))
+        yield lambda done, state: show(Stand(title, unit, total, done, state))

@@ -6,23 +6,21 @@ ended, since the others wait for its share of a sum for ever; as many as there i
 again at the last checkpoint.
 """
 
-import socket
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from setwise._errors import InputError
-from setwise.choices import Choices
 from setwise.cluster.connection import RUNNING, on_ray
-from setwise.cluster.processes import join
+from setwise.cluster.fitting import Board, Job, Process, Read
 from setwise.estimators import load
 from setwise.estimators.trained import TrainedEstimator
+from setwise.progress import Stand, drawn
 
 FAILURES = 3
 """In a row, without a checkpoint between them, after which a fit is given up."""
@@ -32,55 +30,13 @@ SECONDS_FOR_MACHINES = 300
 """For which a fit waits for machines, if there are too few."""
 SECONDS_BETWEEN_LOOKS = 1.0
 
-Read = Callable[[], Choices]
+Draw = Callable[[Stand], None]
 Place = tuple[str, bool]
 """Of a process: its machine, and whether it has a GPU to itself."""
 
 
 class _MachineLost(Exception):
     """A machine is no longer there."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """What to fit, on what; every process reads the choices for itself."""
-
-    estimator: TrainedEstimator
-    read: Read
-    checkpoint: Path | None
-
-
-class Process:
-    """One of the processes, as Ray starts it."""
-
-    def address(self) -> str:
-        """Where this process could listen."""
-        import ray
-
-        with socket.socket() as probe:
-            probe.bind(("", 0))
-            return f"{ray.util.get_node_ip_address()}:{probe.getsockname()[1]}"
-
-    def unseen(self, paths: list[Path]) -> tuple[str, list[Path]]:
-        """This machine's name, and which of the paths are not there."""
-        return socket.gethostname(), [path for path in paths if not path.exists()]
-
-    def fit(
-        self, job: Job, address: str, processes: int, place: int
-    ) -> tuple[bytes, list[str]] | None:
-        """Fit with the others; the first process gives the model's file, and warnings."""
-        join(address, processes, place)
-        with warnings.catch_warnings(record=True) as raised:
-            warnings.simplefilter("always", UserWarning)
-            fitted = job.estimator.fit(job.read(), checkpoint=job.checkpoint, progress=False)
-            if place > 0:
-                return None
-            with tempfile.TemporaryDirectory() as folder:
-                path = Path(folder) / "model"
-                fitted.save(path)
-                return path.read_bytes(), [
-                    str(one.message) for one in raised if one.category is UserWarning
-                ]
 
 
 def fit_on_cluster(
@@ -91,6 +47,7 @@ def fit_on_cluster(
     address: str = RUNNING,
     workers: int | None = None,
     min_workers: int = 1,
+    progress: bool | None = None,
 ) -> TrainedEstimator:
     """The fitted estimator, trained by all machines of a Ray cluster together.
 
@@ -105,6 +62,7 @@ def fit_on_cluster(
         address: of the cluster; see :func:`setwise.cluster.on_ray`.
         workers: how many processes; by default one for each GPU, or without GPUs for each machine.
         min_workers: with fewer the fit does not go on, but waits for machines, then gives up.
+        progress: show a bar; by default on a terminal only.
     """
     if not isinstance(estimator, TrainedEstimator):
         raise InputError(
@@ -118,15 +76,17 @@ def fit_on_cluster(
         )
     folder = None if checkpoint is None else Path(checkpoint).absolute()
     job = Job(estimator, read, folder)
-    with on_ray(address) as ray:
-        return _Driver(ray, job, workers, min_workers).run()
+    with on_ray(address) as ray, drawn(progress) as draw:
+        return _Driver(ray, job, workers, min_workers, draw).run()
 
 
 class _Driver:
     """Starts processes until a group of them has finished the fit."""
 
-    def __init__(self, ray: ModuleType, job: Job, workers: int | None, least: int):
-        self._ray, self._job, self._least = ray, job, least
+    def __init__(
+        self, ray: ModuleType, job: Job, workers: int | None, least: int, draw: Draw | None
+    ):
+        self._ray, self._job, self._least, self._draw = ray, job, least, draw
         machines = _machines(ray)
         self._workers = workers or sum(machines.values())
         self._on_each = -(-self._workers // max(1, len(machines)))
@@ -167,8 +127,11 @@ class _Driver:
         """What the first process gives; the first error of any process is raised."""
         ray = self._ray
         address = ray.get(processes[0].address.remote(), timeout=SECONDS_TO_START)
+        board = None
+        if self._draw is not None:
+            board = ray.remote(Board).options(num_cpus=0).remote()
         running = [
-            one.fit.remote(self._job, address, len(processes), place)
+            one.fit.remote(self._job, address, len(processes), place, board)
             for place, one in enumerate(processes)
         ]
         first = running[0]
@@ -176,6 +139,7 @@ class _Driver:
             done, running = ray.wait(running, num_returns=1, timeout=SECONDS_BETWEEN_LOOKS)
             if not done:
                 self._refuse_lost(places)
+                self._show(board)
                 continue
             try:
                 value = ray.get(done[0])
@@ -183,6 +147,17 @@ class _Driver:
                 raise InputError(str(getattr(error, "cause", error))) from None
             if done[0] == first:
                 return value
+
+    def _show(self, board: Any) -> None:
+        """Draw what the first process wrote last."""
+        if self._draw is None:
+            return
+        try:
+            stand = self._ray.get(board.read.remote(), timeout=SECONDS_BETWEEN_LOOKS)
+        except self._ray.exceptions.RayError:  # the board was on a machine that is lost
+            return
+        if stand is not None:
+            self._draw(stand)
 
     @contextmanager
     def _processes(self) -> Iterator[tuple[list[Any], list[Place]]]:
