@@ -7,11 +7,12 @@ A split is a file as data.py has it, its training, validation and test sets one 
 random settings, by validation NLL, predicts the test sets: their log-probabilities are written to
 SPLIT.npy, padded, and a line of JSON says so.
 
-choice-learn's own ``fit`` does not keep the weights that were best on the validation sets; here
-its ``train_step`` is called as ``fit`` calls it, an epoch at a time. Tracing RUMnet takes longer
-than many an epoch (every item and pair of heterogeneities is a piece of graph), and is done anew
-for each model object and batch shape: so models are kept and set back to their start, and batches
-are always full; sets that an epoch leaves over are others in the next.
+choice-learn's ``fit`` spends more time between ResLogit's steps than on them; here the model's
+``train_step`` is called as ``fit`` calls it, an epoch in one graph, and the weights that were best
+on the validation sets are kept. Tracing RUMnet takes longer than many an epoch (every item and pair
+of heterogeneities is a piece of graph), and is done anew for each model object and batch shape: so
+models are kept and set back to their start, and batches are always full; sets that an epoch leaves
+over are others in the next.
 """
 
 import argparse
