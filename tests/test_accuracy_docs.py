@@ -44,6 +44,13 @@ def test_every_model_is_measured_on_every_split(page):
         assert splits == ({0} if part.endswith(page.ALL_SPLITS) else set(range(page.SPLITS)))
 
 
+def test_the_readme_says_how_often_it_is_first(page):
+    _, _, *lines = page.standing(page.read(page.RESULTS)).splitlines()
+    first = sum(line.split(" | ")[1] == "first" for line in lines)
+    text = " ".join((DOCS.parent / "README.md").read_text("utf-8").split())
+    assert f"the best likelihood on {first} of {len(lines)} data sets" in text
+
+
 def test_a_model_that_lacks_splits_is_not_taken(page):
     some, all_of_them = rows("mnl", [1.0] * 9), rows("sda", [1.0] * 10)
     pooled = {**all_of_them[0], "part": "test, all splits"}
