@@ -7,8 +7,9 @@ validation part in an environment of their own (rival_choice_learn_accuracy.py);
 measured here, as every other rival's is. One line a model and split is written as soon as it is
 there, and what is there is not done again. ``accuracy.py OUT.jsonl --read`` prints the tables.
 
-ResLogit has a weight for each pair of places in the set: unlike setwise's models it knows the order
-in which a file lists the items of a set.
+ResLogit has a weight for each pair of places in the set, so it knows the order in which a file
+lists items, which no other model here does; and where people were shown that order it tells much of
+the choice (Expedia). So that all see the same, items are put in a random order within their set.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +38,19 @@ RIVAL = "choice-learn"
 def encoded(choices: sw.Choices, seed: int, given: argparse.Namespace) -> tuple[Encoded, ...]:
     """Training, validation and test sets of a split, as setwise's own models see them."""
     ((train, valid, tests),) = rivals(choices, seed, given)
-    schema = Schema.fit(train)
-    return tuple(schema.encode(part) for part in (train, valid, tests["test"]))
+    schema, rng = Schema.fit(train), np.random.default_rng(seed)
+    return tuple(shuffled(schema.encode(part), rng) for part in (train, valid, tests["test"]))
+
+
+def shuffled(part: Encoded, rng: np.random.Generator) -> Encoded:
+    """With the items of each set in a random order."""
+    rows = len(part.items)
+    order = np.lexsort((rng.random(rows), np.repeat(np.arange(len(part)), part.sizes)))
+    place = np.empty(rows, int)
+    place[order] = np.arange(rows)
+    starts = part.offsets[:-1]
+    chosen = place[starts + part.chosen] - starts
+    return replace(part, items=part.items[order], chosen=chosen)
 
 
 def arrays(parts: tuple[Encoded, ...]) -> dict[str, np.ndarray]:
