@@ -13,7 +13,8 @@ what is solved has nothing to tune. A name that ends in ``+`` gives the rival ea
 and position within the set as columns; one that ends in ``*5`` is a mean of five tuned models.
 
 One line a model, split and test part, and one for a part's sets of all splits together, is written
-as soon as a model has all its splits; what is there is not done again. ``--read`` prints the tables of a file.
+as soon as a model has all its splits; what is there is not done again. ``--read`` prints the tables
+of a file.
 """
 
 import argparse
