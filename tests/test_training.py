@@ -237,6 +237,7 @@ def test_bad_options_are_refused(option, message):
         Training(**option)
 
 
+@pytest.mark.slow
 def test_a_killed_command_resumes_to_the_same_file(tmp_path):
     """kill -9 in the middle of `setwise fit --checkpoint`, then the same command."""
     table = tmp_path / "choices.csv"
