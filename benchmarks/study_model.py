@@ -17,9 +17,10 @@ from setwise.models.blueprint import About, Blueprint, Sizes
 from setwise.models.initial import glorot
 from setwise.models.model import Dropout, Model
 from setwise.models.set_functions import Layer
-from setwise.models.within_set import among_others
+from setwise.models.within_set import alone, among_others, in_pieces
 
 STUDY = About("set-dependent", "", "setwise", False, "")
+VIEWS = {"in pieces": in_pieces, "among others": among_others, "alone": alone}
 KINK = jnp.log(jnp.expm1(0.5))  # loss aversion begins at 1.5
 
 
@@ -28,7 +29,7 @@ class Switches(Blueprint):
     """What the study varies."""
 
     about: About = STUDY
-    among_others: bool = True
+    seen: str = "among others"  # in pieces | among others | alone
     logit: bool = True
     quiet: bool = True
     F: str = "linear"  # linear | hidden (a linear map beside a hidden layer)
@@ -39,7 +40,6 @@ class Switches(Blueprint):
     hidden: int = 16
     pooling: str = "mean"  # mean | mean and max | attention
     shared: bool = False
-    size: bool = False  # whether the networks are told log n
     layers: int = 1
 
     def build(self, features: int, sizes: Sizes, key: Any) -> "Switched":
@@ -65,7 +65,7 @@ class Pooled(eqx.Module):
     def __init__(self, switches: Switches, inputs: int, outputs: int, key: Any):
         keys, h = jax.random.split(key, 3), switches.hidden
         self.first, self.second = Layer(inputs, h, keys[0]), Layer(h, h, keys[1])
-        pooled = h * (2 if switches.pooling == "mean and max" else 1) + switches.size
+        pooled = h * (2 if switches.pooling == "mean and max" else 1)
         last = Layer(pooled, outputs, keys[2])
         quiet = 0.1 if switches.quiet else 1.0
         self.last = eqx.tree_at(lambda layer: layer.weight, last, quiet * last.weight)
@@ -82,8 +82,6 @@ class Pooled(eqx.Module):
         elif self.switches.pooling == "attention":
             share = jnp.where(present, _masked.softmax(h @ self.query, present), 0)
             pooled = share @ jnp.where(present[:, None], h, 0)
-        if self.switches.size:
-            pooled = jnp.append(pooled, jnp.log(present.sum().astype(jnp.float32)) - 1.5)
         return self.last(pooled)
 
 
@@ -149,7 +147,7 @@ class Switched(Model):
     switches: Switches = eqx.field(static=True)
 
     def __init__(self, switches: Switches, features: int, key: Any):
-        x = features * (3 if switches.among_others else 1)
+        x = VIEWS[switches.seen](jnp.zeros((1, features)), jnp.ones(1, bool)).shape[1]
         widths = [x] + [x + switches.dimension] * (switches.layers - 1)
         keys = jax.random.split(key, switches.layers)
         self.blocks = tuple(
@@ -159,7 +157,7 @@ class Switched(Model):
         self.switches = switches
 
     def scores(self, items: Any, present: Any, dropout: Dropout | None = None) -> Any:
-        x = seen = among_others(items, present) if self.switches.among_others else items
+        x = seen = VIEWS[self.switches.seen](items, present)
         for block, noise in zip(self.blocks, given(dropout, len(self.blocks)), strict=True):
             terms = block(seen, present, noise)
             seen = jnp.concatenate([x, terms], -1)

@@ -104,6 +104,7 @@ def as_fitted(name: str, schema: sw.Schema, ensemble: int = 1) -> sw.ChoiceModel
     estimator.schema_ = schema
     estimator.model_ = members[0] if ensemble == 1 else Ensemble.of(members)
     estimator.history_, estimator.best_epoch_, estimator.interrupted_ = [], 0, False
+    estimator.weights_ = [1 / ensemble] * ensemble
     return estimator
 
 

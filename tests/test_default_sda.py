@@ -1,4 +1,4 @@
-"""SDA as it comes: items seen among the others, beside a logit, as a weighed ensemble."""
+"""SDA as it comes: items seen among the others, in pieces, beside a logit, as an ensemble."""
 
 import equinox as eqx
 import jax
@@ -9,13 +9,21 @@ from sklearn.base import clone
 
 import setwise as sw
 from setwise.models import ZOO, Ensemble, Sizes
-from setwise.models.within_set import among_others, within_set
+from setwise.models.within_set import (
+    HEIGHT,
+    KNOTS,
+    REACH,
+    among_others,
+    hats,
+    in_pieces,
+    within_set,
+)
 from setwise.theory.regions import contributions
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
 QUICK = sw.Training(epochs=4, batch_size=32, learning_rate=3e-2)
-SMALL = sw.SDA(2, hidden=4, training=QUICK, ensemble=3)
+SMALL = sw.SDA(2, hidden=4, training=QUICK, weight_decays=(0.01, 1.0), ensemble=3)
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +47,11 @@ def built(features=3):
 def test_the_score_is_the_aggregation_beside_a_logit_by_hand():
     model, present = built(), jnp.array([True, True, False, True])
     items = jax.random.normal(jax.random.key(1), (4, 3))
-    b = jnp.arange(9.0) / 9
+    b = jnp.arange(9.0 + 9 * KNOTS) / 9
     model = eqx.tree_at(lambda one: one.b, model, b)
-    x = jnp.concatenate([items, within_set(items, present)], 1)
+    z, position = jnp.split(within_set(items, present), 2, axis=1)
+    pieces = [hats(one) for one in (items, z, REACH * (2 * position - 1))]
+    x = jnp.concatenate([items, z, position, *pieces], 1)
     f = x @ model.F.theta[:, :, 0]
     w, r = (part(model.F(x), present, None) for part in (model.w, model.r))
     felt = jnp.tanh(f - r)
@@ -61,13 +71,28 @@ def test_items_are_seen_with_their_place_in_the_set():
     assert seen.shape == (3, 3)
 
 
+def test_sums_of_hats_are_linear_between_knots():
+    knots = np.linspace(-REACH, REACH, KNOTS)
+    x = np.linspace(-2 * REACH, 2 * REACH, 201)
+    values = np.random.default_rng(0).normal(size=KNOTS)
+    found = hats(jnp.asarray(x, jnp.float32)[:, None]) @ jnp.asarray(values, jnp.float32)
+    np.testing.assert_allclose(found, HEIGHT * np.interp(x, knots, values), atol=1e-6)
+
+
+def test_hats_are_of_one_feature_each_and_positions_reach_over_all_knots():
+    items, present = jnp.array([[0.0, 1.0], [0.3, 1.0], [1.0, 1.0]]), jnp.ones(3, bool)
+    pieces = in_pieces(items, present)[:, 6:].reshape(3, 6, KNOTS)
+    np.testing.assert_allclose(pieces.sum(2), HEIGHT, atol=1e-6)
+    assert pieces[:, 4].argmax(1).tolist() == [0, round(0.3 * (KNOTS - 1)), KNOTS - 1]
+
+
 def test_context_has_to_be_learned():
     """At the start w and r are nearly the same for every set."""
     model = built()
     sets = jax.random.normal(jax.random.key(2), (50, 4, 3))
 
     def parts(items):
-        f = model.F(among_others(items, jnp.ones(4, bool)))
+        f = model.F(model.seen(items, jnp.ones(4, bool)))
         return model.w(f, jnp.ones(4, bool)), model.r(f, jnp.ones(4, bool))
 
     w, r = jax.vmap(parts)(sets)
@@ -82,19 +107,27 @@ def test_context_has_to_be_learned():
 
 
 def test_members_take_the_weight_decays_in_turn():
-    decays = [one.weight_decay for one in sw.SDA(ensemble=5).options_of_members()]
-    assert decays == [0.01, 0.3, 1.0, 0.01, 0.3]
-    assert sw.SDA(ensemble=1).options_of_members() == [sw.SDA().training]
-    same = sw.SDA(ensemble=2, weight_decays=None).options_of_members()
-    assert len(set(same)) == 1
+    members = sw.SDA(ensemble=9, seed=5).members(task=2)
+    assert [one.options.weight_decay for one in members] == 2 * [0.01, 0.3, 1.0, 3.0] + [0.01]
+    assert [one.seed for one in members] == 4 * [5] + 4 * [6] + [7]
+    straight = [one.blueprint == ZOO["sda_straight"] for one in members]
+    assert straight == 4 * [False] + 4 * [True] + [False]
+    assert {one.task for one in members} == {2}
+    assert [one.options for one in sw.SDA(ensemble=1).members()] == [sw.SDA().training]
+    same = sw.SDA(ensemble=2, weight_decays=None).members()
+    assert [(one.options, one.seed) for one in same] == [(sw.SDA().training, k) for k in (0, 1)]
+    assert {one.blueprint for one in sw.SDA.paper(ensemble=3).members()} == {None}
 
 
 def test_probabilities_are_the_weighed_mean_of_the_members(fitted, parts):
     model = fitted.model_
     assert isinstance(model, Ensemble)
     assert float(model.weight.sum()) == pytest.approx(1)
-    count = len(model.weight)
-    members = [jax.tree.map(lambda leaf, at=at: leaf[at], model.members) for at in range(count)]
+    members = [
+        jax.tree.map(lambda leaf, at=at: leaf[at], kind)
+        for kind in model.members
+        for at in range(len(kind.b))
+    ]
     items, present = jnp.ones((2, 3)) * jnp.array([[1.0], [-1.0]]), jnp.ones(2, bool)
     each = np.array([one.probabilities(items, present) for one in members])
     np.testing.assert_allclose(
@@ -110,8 +143,9 @@ def test_the_weights_are_what_validation_gives(fitted, parts):
 
 
 def test_members_that_train_alike_count_alike(parts):
-    same = clone(SMALL).set_params(weight_decays=None).fit(*parts[:2])
+    same = clone(SMALL).set_params(weight_decays=None, within_set=False).fit(*parts[:2])
     assert same.model_.weight is None
+    np.testing.assert_allclose(same.weights_, 1 / SMALL.ensemble)
 
 
 def test_it_is_saved_and_loaded_as_one_model(fitted, parts, tmp_path):
@@ -126,8 +160,8 @@ def test_it_is_saved_and_loaded_as_one_model(fitted, parts, tmp_path):
 
 def test_a_weight_decay_that_is_asked_for_holds_for_all_members():
     changed = sw.SDA().set_training(weight_decay=0.5, epochs=3)
-    assert {one.weight_decay for one in changed.options_of_members()} == {0.5}
-    assert sw.SDA().set_training(epochs=3).weight_decays == (0.01, 0.3, 1.0)
+    assert {one.options.weight_decay for one in changed.members()} == {0.5}
+    assert sw.SDA().set_training(epochs=3).weight_decays == (0.01, 0.3, 1.0, 3.0)
 
 
 def test_impossible_arguments_are_refused(parts):

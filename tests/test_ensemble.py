@@ -56,6 +56,23 @@ def test_probabilities_are_the_mean_by_hand():
         np.testing.assert_allclose(padded, [p[0], 0, p[1]], rtol=1e-6)
 
 
+def test_members_may_be_of_different_kinds():
+    models = [
+        ZOO[name].build(2, Sizes(dimension=3, hidden=4), jax.random.key(seed))
+        for seed, name in enumerate(("sda", "sda_straight", "mnl", "sda"))
+    ]
+    models[2] = eqx.tree_at(lambda one: one.F.theta, models[2], jnp.ones((2, 1, 1)))
+    items, present = jax.random.normal(jax.random.key(9), (4, 2)), jnp.array([True] * 3 + [False])
+    each = np.array([one.probabilities(items, present) for one in models])
+    for weight in (None, np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.0, 0.6, 0.0, 0.4])):
+        shares = np.full(4, 0.25) if weight is None else weight
+        model = Ensemble.of(models, weight)
+        np.testing.assert_allclose(model.probabilities(items, present), shares @ each, rtol=1e-5)
+        kept = [one for one, share in zip(models, shares, strict=True) if share]
+        like = Ensemble.skeleton(eqx.filter_eval_shape(lambda kept: kept, kept), weight is not None)
+        assert jax.tree.map(jnp.shape, model) == jax.tree.map(lambda leaf: leaf.shape, like)
+
+
 def test_an_ensemble_of_logits_breaks_iia():
     """A mean of logits is a mixture: one item more, and the odds of the others move."""
     for coefficient in (0.5, 2.0):
@@ -207,3 +224,30 @@ def test_ctrl_c_keeps_the_best_ensemble_and_warns(fitted, parts, monkeypatch):
         model = clone(MODELS["sda"]).fit(*parts[:2])
     assert model.interrupted_
     assert model.history_ == [history[:2] for history in fitted["sda"].history_]
+
+
+DEFAULT = sw.SDA(2, hidden=4, training=QUICK, weight_decays=(0.01, 1.0), ensemble=4)
+
+
+@pytest.mark.parametrize("epochs", [2, 4, 5])
+def test_ctrl_c_keeps_the_members_that_have_a_model(parts, monkeypatch, tmp_path, epochs):
+    """Members with pieces train first, for four epochs; then those without."""
+    interrupt(monkeypatch, epochs, KeyboardInterrupt())
+    with pytest.warns(UserWarning, match="interrupted; keeping the model"):
+        model = clone(DEFAULT).fit(*parts[:2])
+    assert model.interrupted_
+    lengths = [len(history) for history in model.history_]
+    assert lengths == 2 * [min(epochs, 4)] + 2 * [max(0, epochs - 4)]
+    trained = np.array(lengths) > 0
+    assert np.sum(model.weights_) == pytest.approx(1)
+    assert not np.array(model.weights_)[~trained].any()
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(
+        sw.load(tmp_path / "model").predict_proba(parts[2]), model.predict_proba(parts[2])
+    )
+
+
+def test_ctrl_c_before_the_first_epoch_is_an_interrupt(parts, monkeypatch):
+    interrupt(monkeypatch, 0, KeyboardInterrupt())
+    with pytest.raises(KeyboardInterrupt):
+        clone(DEFAULT).fit(*parts[:2])

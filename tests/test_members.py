@@ -62,7 +62,7 @@ def test_streams_are_shared_out_evenly():
     assert [len(one.streams) for one in layouts] == [5, 5]
 
 
-def test_those_alike_agree_in_batch_size_objective_and_features():
+def test_those_alike_agree_in_recipe_batch_size_objective_and_features():
     tasks = [task(), task("wider"), task(split=1)]
     population = Population(ZOO["sdw"], SIZES, tasks, MEMBERS)
     plain = Member(Training(batch_size=16))
@@ -71,7 +71,11 @@ def test_those_alike_agree_in_batch_size_objective_and_features():
         Member(Training(batch_size=17)),
         Member(Training(batch_size=16, objective="pairwise")),
         Member(Training(batch_size=16), task=1),
+        Member(Training(batch_size=16), blueprint=ZOO["sde"]),
     ]
+    assert population.alike(Member(Training(batch_size=16), blueprint=ZOO["sdw"])) == (
+        population.alike(plain)
+    )
     assert all(population.alike(one) == population.alike(plain) for one in same)
     assert all(population.alike(one) != population.alike(plain) for one in other)
     # A batch has no more sets than there are: 63 here.

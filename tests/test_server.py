@@ -59,6 +59,7 @@ def rich(folder, quick_to_compile) -> SimpleNamespace:
     model.schema_ = sw.Schema.fit(choices)
     model.model_ = model.blueprint.initial(model.schema_.width, model.sizes(), jnp.uint32(0))
     model.history_, model.best_epoch_, model.interrupted_ = [], 0, False
+    model.weights_ = [1.0]
     path = folder / "rich.setwise"
     model.save(path, sample=choices, beside=sw.estimators.mnl_beside(model, choices))
     found = Direct(path)

@@ -1,16 +1,16 @@
 """Estimators of the paper's models, trained by gradients: SDW, SDE and SDA."""
 
 from dataclasses import replace
-from itertools import cycle, islice
+from itertools import count, cycle, islice
 from typing import Any, Literal
 
 from setwise._errors import InputError
 from setwise.estimators.trained import TrainedEstimator
 from setwise.models import ZOO, Blueprint, Sizes
-from setwise.training import Training
+from setwise.training import Member, Training
 
 SDA_TRAINING = Training(learning_rate=3e-3)
-WEIGHT_DECAYS = (0.01, 0.3, 1.0)
+WEIGHT_DECAYS = (0.01, 0.3, 1.0, 3.0)
 """Of the members of SDA's ensemble: hardly any on rich data, much on little or noisy data."""
 
 
@@ -119,24 +119,27 @@ class SDE(SDW):
 class SDA(TrainedEstimator):
     """Set-dependent aggregation: g(x, s) = < w(s), mu(F(x) - r(s)) > + < b, x >.
 
-    x is an item's features, followed by where it stands in its set (z-score and position of each).
-    < b, x > is a logit of both, from which training starts. Eight such models with different weight
-    decays are trained, and the validation part says how much each counts: on little data the
-    decayed ones, which are nearly logits, on rich data the others. ``SDA.paper()`` is the paper's
-    model, < w(s), mu(< F(x), r(s) >) >, with nothing of this.
+    x is an item's features and where it stands in its set (z-score and position of each), and all
+    of these in pieces: what is linear in x is piecewise linear in them. < b, x > is a logit of x,
+    from which training starts. Eight models are trained: four weight decays, with pieces and
+    without. The validation part says how much each counts: on little data the decayed ones, which
+    are nearly logits, on rich data the others. ``SDA.paper()`` is the paper's model,
+    < w(s), mu(< F(x), r(s) >) >, with nothing of this.
 
     Args:
         dimension: l, the number of score functions.
         comparison: "difference" (f_i(x) - r_i(s), the paper's Eq. 5) or "inner"
             (< f_i(x), r_i(s) >, the paper's experiments).
-        within_set: whether items are seen among the others, beside < b, x >; for "difference" only.
+        within_set: whether items are seen among the others, beside < b, x >, and every other round
+            of the ensemble in pieces; for "difference" only.
         components: k, the size of the vectors that "inner" compares.
         hidden: units in each layer of the set networks.
         wiring: "joint" (one network sees all scores) or "shared" (one for each score alone).
         training: how to train.
         weight_decays: the members of the ensemble take these in turn; with None, all have that of
             ``training``.
-        ensemble: how many models with seeds of their own to average.
+        ensemble: how many models to average. They come in rounds, one a weight decay; rounds have
+            seeds of their own.
         seed: of the initial weights, the order of the sets and dropout.
 
     >>> import setwise as sw
@@ -201,13 +204,20 @@ class SDA(TrainedEstimator):
             self.weight_decays = None
         return super().set_training(**options)
 
-    def options_of_members(self) -> list[Training]:
-        if self.weight_decays is None or self.ensemble == 1:
-            return [self.training] * self.ensemble
-        if not self.weight_decays:
+    def members(self, task: int = 0) -> list[Member]:
+        """In rounds, one member a weight decay: a seed each, with pieces and without in turn."""
+        if self.ensemble == 1:
+            return super().members(task)
+        decays = (self.training.weight_decay,) if self.weight_decays is None else self.weight_decays
+        if not decays:
             raise InputError("weight_decays is empty; give some, or None for that of training")
-        decays = islice(cycle(self.weight_decays), self.ensemble)
-        return [replace(self.training, weight_decay=one) for one in decays]
+        views = [None, ZOO["sda_straight"]] if self.blueprint == ZOO["sda"] else [None]
+        each = (
+            Member(replace(self.training, weight_decay=decay), seed, task, view)
+            for seed, view in zip(count(self.seed), cycle(views), strict=False)
+            for decay in decays
+        )
+        return list(islice(each, self.ensemble))
 
     def sizes(self) -> Sizes:
         return Sizes(self.dimension, self.components, self.hidden, self.wiring)

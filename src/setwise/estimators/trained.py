@@ -9,16 +9,18 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from setwise._errors import InputError
 from setwise._trees import named_arrays, with_arrays
 from setwise.artifact import Artifact
 from setwise.choices import Choices, Encoded, Encoding, Schema
 from setwise.estimators.base import Estimator, held_out, trainable
-from setwise.models import Blueprint, Ensemble, Sizes
+from setwise.models import Blueprint, Ensemble, Model, Sizes
 from setwise.progress import epoch_bar, population_bar
 from setwise.training import (
     Fit,
+    Interrupted,
     Member,
     Task,
     Training,
@@ -29,7 +31,7 @@ from setwise.training import (
     weigh,
 )
 
-FITTED = ("history", "best_epoch", "interrupted")
+FITTED = ("history", "best_epoch", "interrupted", "weights")
 
 
 class TrainedEstimator(Estimator):
@@ -37,7 +39,8 @@ class TrainedEstimator(Estimator):
 
     Fitted attributes: ``history_`` (loss, validation NLL and accuracy of each epoch),
     ``best_epoch_``, ``interrupted_`` (Ctrl-C ended training; the model is the best until then).
-    An ensemble has a list of histories and of best epochs, one a member.
+    An ensemble has a list of histories and of best epochs, one a member, and ``weights_``: how much
+    each member counts.
     """
 
     training: Training
@@ -46,6 +49,7 @@ class TrainedEstimator(Estimator):
     history_: list[Any]
     best_epoch_: int | list[int]
     interrupted_: bool
+    weights_: list[float]
 
     @property
     @abstractmethod
@@ -56,18 +60,13 @@ class TrainedEstimator(Estimator):
     def sizes(self) -> Sizes:
         """The sizes that the arguments ask for."""
 
-    def options_of_members(self) -> list[Training]:
-        """How each model of the ensemble trains; they differ in their seeds, at least."""
-        return [self.training] * self.ensemble
-
     def set_training(self, **options: Any) -> "TrainedEstimator":
         """Change some options of training."""
         return self.set_params(training=replace(self.training, **options))
 
     def members(self, task: int = 0) -> list[Member]:
         """The models of the ensemble, for a population with this task."""
-        options = self.options_of_members()
-        return [Member(one, self.seed + number, task) for number, one in enumerate(options)]
+        return [Member(self.training, self.seed + number, task) for number in range(self.ensemble)]
 
     def fit(
         self,
@@ -90,6 +89,7 @@ class TrainedEstimator(Estimator):
             resident_or_streamed(schema.over(trainable(validation))),
         )
         folder = None if checkpoint is None else Path(checkpoint)
+        fits: list[Fit | None]
         if self.ensemble == 1:
             fits = [self._learn_one(train, valid, schema.width, folder, progress)]
         elif isinstance(train, Encoded) and isinstance(valid, Encoded) and alone():
@@ -99,32 +99,38 @@ class TrainedEstimator(Estimator):
         return self.learned(schema, fits, valid)
 
     def learned(
-        self, schema: Schema, fits: Sequence[Fit], valid: Encoded | Encoding
+        self, schema: Schema, fits: Sequence[Fit | None], valid: Encoded | Encoding
     ) -> "TrainedEstimator":
-        """Take what training gave as this estimator's fitted state.
+        """Take what training gave as this estimator's fitted state: None where it gave no model.
 
-        Members that train alike count alike; where their options differ, the validation part says
-        how much each counts.
+        Members that train alike count alike; where they differ, the validation part says how much
+        each counts.
         """
-        self.interrupted_ = any(one.interrupted for one in fits)
-        best_epochs = [one.best_epoch for one in fits]
+        self.interrupted_ = any(one is None or one.interrupted for one in fits)
+        best_epochs = [-1 if one is None else one.best_epoch for one in fits]
         if self.interrupted_:
             warnings.warn(
                 f"training was interrupted; keeping the model of epoch {max(best_epochs)}, "
                 "the best so far",
                 stacklevel=3,
             )
-        histories = [list(one.history) for one in fits]
+        histories = [[] if one is None else list(one.history) for one in fits]
         self.schema_ = schema
+        models = [one.model for one in fits if one is not None]
         if self.ensemble == 1:
-            self.model_ = jax.tree.map(jnp.asarray, fits[0].model)
-            self.history_, self.best_epoch_ = histories[0], best_epochs[0]
+            self.model_ = jax.tree.map(jnp.asarray, models[0])
+            self.history_, self.best_epoch_, self.weights_ = histories[0], best_epochs[0], [1.0]
         else:
-            models = [one.model for one in fits]
-            alike = len(set(self.options_of_members())) == 1
-            self.model_ = Ensemble.of(models, None if alike else weigh(models, valid))
+            weight = None if self._alike() else weigh(models, valid)
+            self.model_ = Ensemble.of(models, weight)
             self.history_, self.best_epoch_ = histories, best_epochs
+            counts = iter(np.full(len(models), 1 / len(models)) if weight is None else weight)
+            self.weights_ = [0.0 if one is None else float(next(counts)) for one in fits]
         return self
+
+    def _alike(self) -> bool:
+        """Whether members differ in their seeds only."""
+        return len({(one.options, one.blueprint) for one in self.members()}) == 1
 
     def _learn_one(
         self,
@@ -135,11 +141,12 @@ class TrainedEstimator(Estimator):
         progress: bool | None,
         number: int = 0,
     ) -> Fit:
-        seed, options = self.seed + number, self.options_of_members()[number]
-        model = self.blueprint.initial(width, self.sizes(), jnp.uint32(seed))
-        with epoch_bar(type(self).__name__, options, progress) as bar:
+        member = self.members()[number]
+        recipe = member.blueprint or self.blueprint
+        model = recipe.initial(width, self.sizes(), jnp.uint32(member.seed))
+        with epoch_bar(type(self).__name__, member.options, progress) as bar:
             return fit(
-                model, train, valid, options, seed, checkpoint,
+                model, train, valid, member.options, member.seed, checkpoint,
                 None if bar is None else bar.on_epoch, None if bar is None else bar.on_shard,
             )  # fmt: skip
 
@@ -150,30 +157,37 @@ class TrainedEstimator(Estimator):
         width: int,
         checkpoint: Path | None,
         progress: bool | None,
-    ) -> list[Fit]:
+    ) -> list[Fit | None]:
         """Members of an ensemble whose data are too large for them to train together.
 
-        Or one of which several processes train at a time.
+        Or one of which several processes train at a time. Ctrl-C ends the one that trains, and
+        the rest does not begin.
         """
-        return [
-            self._learn_one(
-                train, valid, width, checkpoint and checkpoint / f"member-{number}", progress,
-                number,
-            )
-            for number in range(self.ensemble)
-        ]  # fmt: skip
+        fits: list[Fit | None] = [None] * self.ensemble
+        for number in range(self.ensemble):
+            folder = checkpoint and checkpoint / f"member-{number}"
+            one = self._learn_one(train, valid, width, folder, progress, number)
+            fits[number] = one
+            if one.interrupted:
+                break
+        return fits
 
     def _learn_many(
         self, task: Task, width: int, checkpoint: Path | None, progress: bool | None
-    ) -> list[Fit]:
+    ) -> list[Fit | None]:
         """As one population; the first member is the model that would learn alone."""
         members = self.members()
+        fits: list[Fit | None]
         with population_bar(type(self).__name__, self.ensemble, progress) as on_epoch:
-            fits = fit_population(
-                self.blueprint, self.sizes(), [task], members,
-                checkpoint_folder=checkpoint, on_epoch=on_epoch,
-            )  # fmt: skip
-        bad = [member.seed for member, one in zip(members, fits, strict=True) if one.diverged]
+            try:
+                fits = list(fit_population(
+                    self.blueprint, self.sizes(), [task], members,
+                    checkpoint_folder=checkpoint, on_epoch=on_epoch,
+                ))  # fmt: skip
+            except Interrupted as early:
+                fits = [early.fits.get(number) for number in range(self.ensemble)]
+        pairs = zip(members, fits, strict=True)
+        bad = [member.seed for member, one in pairs if one is not None and one.diverged]
         if bad:
             raise InputError(
                 f"training of the ensemble's member with seed {bad[0]} diverged (its loss is no "
@@ -194,12 +208,19 @@ class TrainedEstimator(Estimator):
         given = {k: tuple(v) if isinstance(v, list) else v for k, v in artifact.params.items()}
         estimator = cls(**(given | {"training": training}))
         estimator.schema_ = artifact.schema
-        skeleton = estimator.blueprint.skeleton(artifact.schema.width, estimator.sizes())
-        if estimator.ensemble > 1:
-            weight = artifact.arrays.get("weight")
-            size = estimator.ensemble if weight is None else len(weight)
-            skeleton = Ensemble.skeleton(skeleton, size, weight is not None)
-        estimator.model_ = with_arrays(skeleton, artifact.arrays)
+        estimator.model_ = with_arrays(estimator._skeleton(artifact), artifact.arrays)
         for name in FITTED:
             setattr(estimator, f"{name}_", artifact.fitted[name])
         return estimator
+
+    def _skeleton(self, artifact: Artifact) -> Model:
+        """The fitted model of a file, with shapes in place of weights."""
+        width, sizes = artifact.schema.width, self.sizes()
+        if self.ensemble == 1:
+            return self.blueprint.skeleton(width, sizes)
+        kept = [
+            (member.blueprint or self.blueprint).skeleton(width, sizes)
+            for member, weight in zip(self.members(), artifact.fitted["weights"], strict=True)
+            if weight > 0
+        ]
+        return Ensemble.skeleton(kept, "weight" in artifact.arrays)

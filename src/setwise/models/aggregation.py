@@ -14,8 +14,8 @@ from setwise.models.within_set import View, alone
 class Aggregation(Model):
     """g(x, s) = < w(s), mu(F(x) compared with r(s)) > + < b, x >; letters as in docs/notation.md.
 
-    The paper has no b, and its x are the features ``alone``. Seen ``among_others``, x goes on with
-    where the item stands in its set.
+    The paper has no b, and its x are the features ``alone``. Seen ``in_pieces``, x goes on with
+    where the item stands in its set, and with hat functions of both.
     """
 
     F: ItemFunction

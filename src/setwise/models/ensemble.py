@@ -1,6 +1,7 @@
-"""Several models of one kind as one: a mean of their probabilities."""
+"""Several models as one: a mean of their probabilities."""
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 import equinox as eqx
 import jax
@@ -15,8 +16,9 @@ from setwise.models.model import Dropout, Model
 class Ensemble(Model):
     """P(x | s) = sum over members m of p_m P_m(x | s); g(x, s) is its logarithm.
 
-    ``members`` is one model whose arrays have one more axis, the first, along the members. Without
-    ``weight`` all count alike; with it, p_m = weight_m.
+    ``members`` has, for each kind of member, one model whose arrays have one more axis, the first,
+    along the members of that kind. Without ``weight`` all count alike; with it, p_m = weight_m, in
+    the order of ``members``.
 
     >>> from setwise.models import ZOO, Sizes
     >>> alone = [ZOO["sda"].build(2, Sizes(), jax.random.key(seed)) for seed in range(3)]
@@ -26,7 +28,7 @@ class Ensemble(Model):
     True
     """
 
-    members: Model
+    members: tuple[Model, ...]
     weight: Float[Array, " members"] | None = None
 
     @classmethod
@@ -35,29 +37,40 @@ class Ensemble(Model):
     ) -> "Ensemble":
         """The ensemble of these models; of those with a weight of 0 nothing is kept."""
         if weight is None:
-            return cls(jax.tree.map(lambda *leaves: jnp.stack(leaves), *models))
-        kept = [model for model, one in zip(models, weight, strict=True) if one > 0]
-        return cls(cls.of(kept).members, jnp.asarray(weight[weight > 0], jnp.float32))
+            return cls(tuple(_stacked([models[n] for n in kind]) for kind in _kinds(models)))
+        kept = np.flatnonzero(weight)
+        models = [model for model, one in zip(models, weight, strict=True) if one]
+        order = [number for kind in _kinds(models) for number in kind]
+        return cls(cls.of(models).members, jnp.asarray(weight[kept][order], jnp.float32))
 
     @classmethod
-    def skeleton(cls, model: Model, size: int, weighed: bool = False) -> "Ensemble":
-        """Of so many models like this one, with shapes in place of weights."""
-
-        def several(leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-            return jax.ShapeDtypeStruct((size, *leaf.shape), leaf.dtype)
-
-        skeleton = cls(jax.tree.map(several, model))
+    def skeleton(cls, models: Sequence[Model], weighed: bool = False) -> "Ensemble":
+        """Of models like these, which have shapes in place of weights, as the ensemble will."""
+        stacks = [[models[number] for number in kind] for kind in _kinds(models)]
+        skeleton = cls(tuple(eqx.filter_eval_shape(_stacked, models) for models in stacks))
         if not weighed:
             return skeleton
-        weight = jax.ShapeDtypeStruct((size,), jnp.float32)
+        weight = jax.ShapeDtypeStruct((len(models),), jnp.float32)
         return eqx.tree_at(lambda one: one.weight, skeleton, weight, is_leaf=lambda x: x is None)
 
     def scores(self, items: Items, present: Mask, dropout: Dropout | None = None) -> Scores:
         def one(model: Model) -> Scores:
             return _masked.log_softmax(model.scores(items, present, dropout), present)
 
-        logs = eqx.filter_vmap(one)(self.members)
+        logs = jnp.concatenate([eqx.filter_vmap(one)(kind) for kind in self.members])
         if self.weight is not None:
             logs = logs + jnp.log(self.weight)[:, None]
         # Absent items have log-probability -inf in every member: any finite score does for them.
         return jnp.where(present, jax.nn.logsumexp(jnp.where(present, logs, 0), axis=0), 0)
+
+
+def _kinds(models: Sequence[Model]) -> list[list[int]]:
+    """The numbers of the models of each kind: those that differ in their arrays only."""
+    kinds: dict[Any, list[int]] = {}
+    for number, model in enumerate(models):
+        kinds.setdefault(jax.tree.structure(model), []).append(number)
+    return list(kinds.values())
+
+
+def _stacked(models: Sequence[Model]) -> Model:
+    return cast(Model, jax.tree.map(lambda *leaves: jnp.stack(leaves), *models))

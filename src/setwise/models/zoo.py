@@ -39,7 +39,7 @@ from setwise.models.recipes import (
     vector_and_network,
     zero,
 )
-from setwise.models.within_set import WithinSetBlueprint, among_others
+from setwise.models.within_set import WithinSetBlueprint, among_others, in_pieces
 
 PAPER = "Rosenfeld, Oshiba and Singer 2020"
 
@@ -70,9 +70,18 @@ SET_DEPENDENT: Mapping[str, Blueprint] = {
     ),
     "sda": Recipe(
         About(
+            "set-dependent", "<w(s), mu(F(x) - r(s))> + <b, x>, x in pieces, among the others",
+            f"{PAPER}; setwise", False,
+            "The default: the full model beside a logit, piecewise linear in features and "
+            "in where an item stands in its set.",
+        ),
+        w=vector_and_network, r=quiet_network, mu=KinkedTanh, seen=in_pieces, beside_mnl=True,
+    ),
+    "sda_straight": Recipe(
+        About(
             "set-dependent", "<w(s), mu(F(x) - r(s))> + <b, x>, x seen among the others",
             f"{PAPER}; setwise", False,
-            "The default: the full model beside a logit, on features relative to the set.",
+            "The default without pieces: every other round of its ensemble is one.",
         ),
         w=vector_and_network, r=quiet_network, mu=KinkedTanh, seen=among_others, beside_mnl=True,
     ),

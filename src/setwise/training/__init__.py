@@ -9,7 +9,7 @@ from setwise.training.group import alone
 from setwise.training.members import Member, Task
 from setwise.training.newton import Optimum, maximise
 from setwise.training.options import Training
-from setwise.training.population import fit_population
+from setwise.training.population import Interrupted, fit_population
 from setwise.training.scoring import row_log_probabilities
 from setwise.training.selection import weigh
 from setwise.training.shards import resident_or_streamed
@@ -19,6 +19,7 @@ _engine.set_up()
 __all__ = [
     "Elsewhere",
     "Fit",
+    "Interrupted",
     "Member",
     "OnEpoch",
     "OnShard",

@@ -81,8 +81,9 @@ class Chunk:
     def start(self) -> Progress:
         """Before the first epoch."""
         population = self.population
+        recipe = population.recipe(population.members[self.layout.members[0]])  # that of all
         models = [
-            population.blueprint.initial(
+            recipe.initial(
                 population.features(stream.task), population.sizes, jnp.uint32(stream.seed)
             )
             for stream in self.layout.streams

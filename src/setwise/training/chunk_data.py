@@ -39,8 +39,11 @@ class ChunkData:
     @cached_property
     def bytes_a_row(self) -> float:
         """Intermediate values of one row of a batch, for one model."""
-        widest = max(self._population.members, key=self._population.cost)
-        return self._population.bytes_of_a_step(widest) / self._population.cost(widest)
+        population = self._population
+        recipe = population.recipe(self._member)
+        same = [one for one in population.members if population.recipe(one) == recipe]
+        widest = max(same, key=population.cost)
+        return population.bytes_of_a_step(widest) / population.cost(widest)
 
     def batches(
         self, stream: Stream, epoch: int, busy: np.ndarray

@@ -25,16 +25,20 @@ class Task(NamedTuple):
 
 @dataclass(frozen=True)
 class Member:
-    """One model of a population: how it trains, its seed, and the number of its task."""
+    """One model of a population: how it trains, its seed, and the number of its task.
+
+    ``blueprint`` is its recipe where that is not the population's.
+    """
 
     options: Training = field(default_factory=Training)
     seed: int = 0
     task: int = 0
+    blueprint: Blueprint | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """One recipe, the tasks, and the members that learn them."""
+    """A recipe, the tasks, and the members that learn them."""
 
     blueprint: Blueprint
     sizes: Sizes
@@ -59,7 +63,7 @@ class Population:
         """What the intermediate values of one step of this member take, at most."""
         features = self.features(member.task)
         shape = (self.batch_size(member), self.buckets[member.task][-1].width)
-        skeleton = self.blueprint.skeleton(features, self.sizes)
+        skeleton = self.recipe(member).skeleton(features, self.sizes)
 
         def total(model: Model, items: jax.Array, present: jax.Array) -> jax.Array:
             return jax.vmap(model.scores)(items, present).sum()
@@ -75,7 +79,11 @@ class Population:
         """Members of which this is the same can train as one program."""
         train = self.tasks[member.task].train
         widths = train.items.shape[1], train.context.shape[1]
-        return self.batch_size(member), member.options.objective, widths
+        return self.recipe(member), self.batch_size(member), member.options.objective, widths
+
+    def recipe(self, member: Member) -> Blueprint:
+        """What the member's model is built from."""
+        return self.blueprint if member.blueprint is None else member.blueprint
 
     def features(self, task: int) -> int:
         """The width of a row, context included."""

@@ -3,7 +3,7 @@
 Each member gets the result that :func:`setwise.training.fit` would give it alone, up to rounding.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +14,14 @@ from setwise.training.chunk_checkpoint import Keeper
 from setwise.training.elsewhere import Elsewhere
 from setwise.training.fitting import Fit, OnEpoch
 from setwise.training.members import Member, Population, Task, plan
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C came before every member had a model; ``fits`` are those of the members that have."""
+
+    def __init__(self, fits: Mapping[int, Fit]):
+        super().__init__()
+        self.fits = dict(fits)
 
 
 def fit_population(
@@ -31,11 +39,11 @@ def fit_population(
     """Train every member until its validation stops improving; its best weights are kept.
 
     Args:
-        blueprint: the recipe that all members share.
+        blueprint: the recipe of all members that have none of their own.
         sizes: of the models.
         tasks: training and validation sets; a member names one by its number.
-        members: how each one trains. Members train as one program if they agree in the batch
-            size, the objective and the number of features.
+        members: how each one trains. Members train as one program if they agree in the recipe,
+            the batch size, the objective and the number of features.
         at_least: lanes to compile for, where fewer members come now than will later.
         prune: says after every epoch which members should stop.
         checkpoint_folder: keeps the state, so that the same call after a kill goes on from there
@@ -45,7 +53,8 @@ def fit_population(
         elsewhere: a crew that trains the chunks and has the data of these tasks; it keeps no
             state in a folder.
 
-    Ctrl-C ends training early if every member has a model by then.
+    Ctrl-C ends training early if every member has a model by then, and is :class:`Interrupted` if
+    some have.
     """
     population = Population(blueprint, sizes, tasks, members)
     layouts = plan(members, population.alike, _limit(population), at_least)
@@ -55,18 +64,25 @@ def fit_population(
     fits = {}
     for place, layout in enumerate(layouts):
         if any(one.interrupted for one in fits.values()):
-            raise KeyboardInterrupt  # members of later chunks have no model yet
+            raise Interrupted(fits)  # members of later chunks have no model yet
         others = len(members) - len(layout.members)
         report = None if on_epoch is None else partial(_report, on_epoch, len(fits), others)
         path = None if checkpoint_folder is None else checkpoint_folder / f"{place}.checkpoint"
-        fits |= _fit_chunk(Chunk(population, layout), prune, report, path)
+        try:
+            fits |= _fit_chunk(Chunk(population, layout), prune, report, path)
+        except KeyboardInterrupt:
+            if fits:
+                raise Interrupted(fits) from None
+            raise
     return [fits[number] for number in range(len(members))]
 
 
 def _limit(population: Population) -> int:
     """The most lanes of a chunk: what is fast on this device, and fits."""
-    largest = max(population.members, key=population.cost)
-    return min(most_lanes(), lanes_in_memory(population.bytes_of_a_step(largest)))
+    by_cost = sorted(population.members, key=population.cost)
+    largest = {population.recipe(member): member for member in by_cost}
+    most = max(population.bytes_of_a_step(member) for member in largest.values())
+    return min(most_lanes(), lanes_in_memory(most))
 
 
 def _fit_chunk(
