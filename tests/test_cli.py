@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 import setwise as sw
 from setwise.cli import app, show
 
+pytestmark = pytest.mark.usefixtures("quick_to_compile")
+
 COMMANDS = ["fit", "predict", "evaluate", "compare", "tune", "datasets", "datasets write"]
 MEASURES = {"top1", "top5", "mean_rank", "mrr", "nll", "rho2", "calibration_error"}
 ROLES = ("--set", "set_id", "--chosen", "chosen")

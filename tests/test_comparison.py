@@ -19,6 +19,8 @@ from setwise.experiments.statistics import (
     standard_error,
 )
 
+pytestmark = pytest.mark.usefixtures("quick_to_compile")
+
 
 def invented(table: dict[str, list[float]]) -> Comparison:
     cells = [

@@ -14,6 +14,8 @@ from setwise import InputError, _tensorfile
 from setwise._files import check_writable, whole_file
 from setwise.artifact import Artifact
 
+pytestmark = pytest.mark.usefixtures("quick_to_compile")
+
 QUICK = sw.Training(epochs=2)
 
 

@@ -24,6 +24,8 @@ from setwise.training import maximise
 from setwise.training.likelihood import Likelihood, maximise_likelihood
 from setwise.training.objectives import cross_entropy
 
+pytestmark = pytest.mark.usefixtures("quick_to_compile")
+
 RARE = 1e-4  # a right test fails once in ten thousand seeds, and the seeds are fixed
 
 
