@@ -203,7 +203,8 @@ def study(rows: Sequence[Row]) -> str:
             judged[data, change] = f"{one.mean():+.4f}{'*' if p < LEVEL else ''}"
     lines = [[change, *(judged.get((data, change), "") for data in columns)] for change in changes]
     base = [BASE, *(f"{found[data, BASE].mean():.4f}" for data in columns)]
-    return table(["", *(DATA[data] for data in columns)], [base, *lines])
+    splits = ["splits", *(len(found[data, BASE]) for data in columns)]
+    return table(["", *(DATA[data] for data in columns)], [splits, base, *lines])
 
 
 def tables() -> dict[str, str]:
