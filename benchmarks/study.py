@@ -2,10 +2,11 @@
 
     python benchmarks/study.py OUT.jsonl DATA.setwise-data ... [--splits 10] [--seeds 3]
 
-Every row of the study is the default's single model with one thing changed (``STUDIED``), trained
-on the same splits (50:25:25, seeds from 100: the comparison with rivals has others) with the same
-seeds. NLL and top-1 on the test parts, of the single models and of the mean of the seeds'
-probabilities. ``docs/accuracy_page.py`` makes the table, with paired tests.
+Every row of the study is one member of the default's ensemble, without pieces and with the weight
+decay 0.01, with one thing changed (``STUDIED``), trained on the same splits (50:25:25, seeds from
+100: the comparison with rivals has others) with the same seeds. NLL and top-1 on the test parts, of
+the single models and of the mean of the seeds' probabilities. ``docs/accuracy_page.py`` makes the
+table, with paired tests.
 """
 
 import argparse

@@ -48,6 +48,19 @@ def stop_after(calls, error):
     return on_epoch
 
 
+# Recipes
+
+
+def test_a_member_may_have_a_recipe_of_its_own():
+    """It gets what a population of that recipe gives it; the others what they would get."""
+    own = [replace(one, blueprint=ZOO["sde"]) for one in PAIR]
+    mixed = population([own[0], PAIR[0], own[1], PAIR[1]])
+    for number, wanted in zip((0, 2), population(PAIR, name="sde"), strict=True):
+        assert same_bits(mixed[number], wanted)
+    for number, wanted in zip((1, 3), population(PAIR), strict=True):
+        assert same_bits(mixed[number], wanted)
+
+
 # Progress and pruning
 
 
