@@ -29,7 +29,7 @@ import setwise as sw
 from setwise import _masked
 from setwise.choices import Encoded, Schema
 from setwise.metrics import Ranks
-from setwise.models import Sizes
+from setwise.models import ZOO, Blueprint, Sizes
 from setwise.training import Member, Task, Training, fit_population
 from setwise.training.objectives import OBJECTIVES, cross_entropy
 
@@ -52,6 +52,14 @@ STUDIED: Mapping[str, dict[str, Any]] = {
     "default (one model)": {},
     "in pieces": {"seen": "in pieces"},
     "in pieces, weight decay 1": {"seen": "in pieces", "weight_decay": 1.0},
+    "in fine pieces, F with a hidden layer": {
+        "zoo": "sda_fine",
+        "weight_decay": 1.0,
+        "dropout": 0.4,
+        "decay": 0.9,
+        "decay_every": 1,
+        "patience": 6,
+    },
     "items alone (no within-set features)": {"seen": "alone"},
     "no logit beside": {"logit": False},
     "no quiet start": {"quiet": False},
@@ -157,14 +165,16 @@ def of_training(change: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in change.items() if hasattr(BASE, name)}
 
 
-def switches(name: str) -> Switches:
+def switches(name: str) -> Blueprint:
     """The architecture of a change."""
+    if "zoo" in STUDIED[name]:
+        return ZOO[STUDIED[name]["zoo"]]
     return Switches(**{k: v for k, v in STUDIED[name].items() if not hasattr(BASE, k)})
 
 
 def together(names: Sequence[str]) -> list[list[str]]:
     """Changes that share an architecture, which train as one population."""
-    groups: dict[Switches, list[str]] = {}
+    groups: dict[Blueprint, list[str]] = {}
     for name in names:
         groups.setdefault(switches(name), []).append(name)
     return list(groups.values())

@@ -60,10 +60,16 @@ def take_over(paths: Iterable[Path]) -> None:
 
 
 def whole(rows: Sequence[Row]) -> list[Row]:
-    """Without the models of which not every split is there."""
+    """Without the models of which not every split is there, and what is pooled but not shown."""
 
     def of(row: Row) -> tuple[str, ...]:
         return name_of(row)[:-1]
+
+    def pooled(row: Row) -> bool:
+        return bool(row["part"].endswith(ALL_SPLITS))
+
+    def shown(row: Row) -> bool:
+        return (row["task"], row["model"]) == ("rivals", OURS)
 
     splits: dict[tuple[str, ...], set[int]] = {}
     for row in rows:
@@ -71,7 +77,7 @@ def whole(rows: Sequence[Row]) -> list[Row]:
     return [
         row
         for row in rows
-        if "change" in row or row["part"].endswith(ALL_SPLITS) or len(splits[of(row)]) == SPLITS
+        if "change" in row or (shown(row) if pooled(row) else len(splits[of(row)]) == SPLITS)
     ]
 
 

@@ -1,5 +1,7 @@
 """SDA as it comes: items seen among the others, in pieces, beside a logit, as an ensemble."""
 
+from dataclasses import replace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,12 +11,13 @@ from sklearn.base import clone
 
 import setwise as sw
 from setwise.models import ZOO, Ensemble, Sizes
+from setwise.models.model import Dropout
 from setwise.models.within_set import (
-    HEIGHT,
-    KNOTS,
+    COARSE,
+    FINE,
     REACH,
     among_others,
-    hats,
+    in_fine_pieces,
     in_pieces,
     within_set,
 )
@@ -47,10 +50,10 @@ def built(features=3):
 def test_the_score_is_the_aggregation_beside_a_logit_by_hand():
     model, present = built(), jnp.array([True, True, False, True])
     items = jax.random.normal(jax.random.key(1), (4, 3))
-    b = jnp.arange(9.0 + 9 * KNOTS) / 9
+    b = jnp.arange(9.0 + 9 * COARSE.knots) / 9
     model = eqx.tree_at(lambda one: one.b, model, b)
     z, position = jnp.split(within_set(items, present), 2, axis=1)
-    pieces = [hats(one) for one in (items, z, REACH * (2 * position - 1))]
+    pieces = [COARSE.of(one) for one in (items, z, REACH * (2 * position - 1))]
     x = jnp.concatenate([items, z, position, *pieces], 1)
     f = x @ model.F.theta[:, :, 0]
     w, r = (part(model.F(x), present, None) for part in (model.w, model.r))
@@ -71,19 +74,43 @@ def test_items_are_seen_with_their_place_in_the_set():
     assert seen.shape == (3, 3)
 
 
-def test_sums_of_hats_are_linear_between_knots():
-    knots = np.linspace(-REACH, REACH, KNOTS)
+@pytest.mark.parametrize("hats", [COARSE, FINE])
+def test_sums_of_hats_are_linear_between_knots(hats):
+    knots = np.linspace(-REACH, REACH, hats.knots)
     x = np.linspace(-2 * REACH, 2 * REACH, 201)
-    values = np.random.default_rng(0).normal(size=KNOTS)
-    found = hats(jnp.asarray(x, jnp.float32)[:, None]) @ jnp.asarray(values, jnp.float32)
-    np.testing.assert_allclose(found, HEIGHT * np.interp(x, knots, values), atol=1e-6)
+    values = np.random.default_rng(0).normal(size=hats.knots)
+    found = hats.of(jnp.asarray(x, jnp.float32)[:, None]) @ jnp.asarray(values, jnp.float32)
+    np.testing.assert_allclose(found, hats.height * np.interp(x, knots, values), atol=2e-6)
 
 
-def test_hats_are_of_one_feature_each_and_positions_reach_over_all_knots():
+@pytest.mark.parametrize(("seen", "hats"), [(in_pieces, COARSE), (in_fine_pieces, FINE)])
+def test_hats_are_of_one_feature_each_and_positions_reach_over_all_knots(seen, hats):
     items, present = jnp.array([[0.0, 1.0], [0.3, 1.0], [1.0, 1.0]]), jnp.ones(3, bool)
-    pieces = in_pieces(items, present)[:, 6:].reshape(3, 6, KNOTS)
-    np.testing.assert_allclose(pieces.sum(2), HEIGHT, atol=1e-6)
-    assert pieces[:, 4].argmax(1).tolist() == [0, round(0.3 * (KNOTS - 1)), KNOTS - 1]
+    pieces = seen(items, present)[:, 6:].reshape(3, 6, hats.knots)
+    np.testing.assert_allclose(pieces.sum(2), hats.height, atol=1e-6)
+    last = hats.knots - 1
+    assert pieces[:, 4].argmax(1).tolist() == [0, round(0.3 * last), last]
+
+
+def test_a_hidden_layer_of_F_by_hand():
+    model = ZOO["sda_fine"].build(2, Sizes(dimension=3, hidden=5), jax.random.key(0))
+    x = jax.random.normal(jax.random.key(1), (4, model.b.shape[0]))
+    hidden = np.maximum(np.asarray(x) @ np.asarray(model.F.A) + np.asarray(model.F.a), 0)
+    expected = hidden @ np.asarray(model.F.theta[:, :, 0])
+    np.testing.assert_allclose(model.F(x).values[:, :, 0], expected, rtol=1e-4, atol=1e-5)
+    noise = Dropout(jax.random.key(2), 0.5)
+    dropped = np.asarray(model.F(x, noise).hidden)
+    assert 0.3 < (dropped[hidden > 0] == 0).mean() < 0.7
+    np.testing.assert_allclose(dropped[dropped > 0], 2 * hidden[dropped > 0], rtol=1e-4)
+
+
+def test_what_learns_without_a_hidden_layer_has_the_noise_it_had():
+    """F has a third source of noise; those of w and r are as they were without it."""
+    noise = Dropout(jax.random.key(3), 0.5)
+    keys = [[jax.random.key_data(one.key).tolist() for one in some]
+            for some in (noise.split(), noise.three())]  # fmt: skip
+    assert keys[0] == keys[1][:2]
+    assert keys[1][2] not in keys[0]
 
 
 def test_context_has_to_be_learned():
@@ -106,17 +133,27 @@ def test_context_has_to_be_learned():
 # The ensemble
 
 
-def test_members_take_the_weight_decays_in_turn():
-    members = sw.SDA(ensemble=9, seed=5).members(task=2)
-    assert [one.options.weight_decay for one in members] == 2 * [0.01, 0.3, 1.0, 3.0] + [0.01]
-    assert [one.seed for one in members] == 4 * [5] + 4 * [6] + [7]
-    straight = [one.blueprint == ZOO["sda_straight"] for one in members]
-    assert straight == 4 * [False] + 4 * [True] + [False]
+def test_members_take_the_weight_decays_and_the_kinds_in_turn():
+    members = sw.SDA(ensemble=10, seed=5).members(task=2)
+    assert [one.options.weight_decay for one in members] == 3 * [0.3, 1.0, 3.0] + [0.3]
+    assert [one.seed for one in members] == 3 * [5] + 3 * [6] + 3 * [7] + [8]
+    kinds = [one.blueprint for one in members]
+    assert kinds == 3 * [None] + 3 * [ZOO["sda_straight"]] + 3 * [ZOO["sda_fine"]] + [None]
     assert {one.task for one in members} == {2}
     assert [one.options for one in sw.SDA(ensemble=1).members()] == [sw.SDA().training]
     same = sw.SDA(ensemble=2, weight_decays=None).members()
     assert [(one.options, one.seed) for one in same] == [(sw.SDA().training, k) for k in (0, 1)]
     assert {one.blueprint for one in sw.SDA.paper(ensemble=3).members()} == {None}
+
+
+def test_members_in_fine_pieces_train_in_their_own_way():
+    options = sw.Training(epochs=7, learning_rate=0.1, patience=50)
+    coarse, _, fine = sw.SDA(training=options, weight_decays=(1.0,), ensemble=3).members()
+    assert coarse.options == replace(options, weight_decay=1.0)
+    own = {"dropout": 0.4, "decay": 0.9, "decay_every": 1}
+    assert fine.options == replace(coarse.options, **own, patience=6)
+    impatient = sw.SDA(training=replace(options, patience=2)).members()
+    assert {one.options.patience for one in impatient} == {2}
 
 
 def test_probabilities_are_the_weighed_mean_of_the_members(fitted, parts):
@@ -161,7 +198,7 @@ def test_it_is_saved_and_loaded_as_one_model(fitted, parts, tmp_path):
 def test_a_weight_decay_that_is_asked_for_holds_for_all_members():
     changed = sw.SDA().set_training(weight_decay=0.5, epochs=3)
     assert {one.options.weight_decay for one in changed.members()} == {0.5}
-    assert sw.SDA().set_training(epochs=3).weight_decays == (0.01, 0.3, 1.0, 3.0)
+    assert sw.SDA().set_training(epochs=3).weight_decays == (0.3, 1.0, 3.0)
 
 
 def test_impossible_arguments_are_refused(parts):

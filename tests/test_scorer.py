@@ -166,6 +166,8 @@ def test_blocks_join_seamlessly(program, monkeypatch):
     items, present = scored.padded([5, 3, 8, 2, 8, 1, 4])
     whole = program(items, present)
     monkeypatch.setattr("setwise.scorer.program.NUMBERS_A_BLOCK", 2 * 8 * 9)
+    assert program.general.sets_a_block(8) == 50  # of 400 items, however long their rows are
+    monkeypatch.setattr("setwise.scorer.program.ITEMS_A_BLOCK", 16)
     assert 1 <= program.general.sets_a_block(8) <= 3
     np.testing.assert_allclose(program(items, present), whole, rtol=1e-5, atol=1e-6)
 

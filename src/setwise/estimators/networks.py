@@ -10,8 +10,11 @@ from setwise.models import ZOO, Blueprint, Sizes
 from setwise.training import Member, Training
 
 SDA_TRAINING = Training(learning_rate=3e-3)
-WEIGHT_DECAYS = (0.01, 0.3, 1.0, 3.0)
-"""Of the members of SDA's ensemble: hardly any on rich data, much on little or noisy data."""
+WEIGHT_DECAYS = (0.3, 1.0, 3.0)
+"""Of the members of SDA's ensemble: little on rich data, much on little or noisy data."""
+FINE: dict[str, Any] = {"dropout": 0.4, "decay": 0.9, "decay_every": 1}
+FINE_PATIENCE = 6
+"""How members in fine pieces train: they know the training sets by heart after a few epochs."""
 
 
 class ChoiceModel(TrainedEstimator):
@@ -121,17 +124,18 @@ class SDA(TrainedEstimator):
 
     x is an item's features and where it stands in its set (z-score and position of each), and all
     of these in pieces: what is linear in x is piecewise linear in them. < b, x > is a logit of x,
-    from which training starts. Eight models are trained: four weight decays, with pieces and
-    without. The validation part says how much each counts: on little data the decayed ones, which
-    are nearly logits, on rich data the others. ``SDA.paper()`` is the paper's model,
-    < w(s), mu(< F(x), r(s) >) >, with nothing of this.
+    from which training starts. Eight models are trained, with three weight decays: three in
+    pieces, three without, and two in fine pieces with a hidden layer in F, which learn what items
+    and sets that come back have of their own. The validation part says how much each counts: on
+    little data the decayed ones, which are nearly logits, on rich data the others.
+    ``SDA.paper()`` is the paper's model, < w(s), mu(< F(x), r(s) >) >, with nothing of this.
 
     Args:
         dimension: l, the number of score functions.
         comparison: "difference" (f_i(x) - r_i(s), the paper's Eq. 5) or "inner"
             (< f_i(x), r_i(s) >, the paper's experiments).
-        within_set: whether items are seen among the others, beside < b, x >, and every other round
-            of the ensemble in pieces; for "difference" only.
+        within_set: whether items are seen among the others, beside < b, x >, and in pieces; for
+            "difference" only.
         components: k, the size of the vectors that "inner" compares.
         hidden: units in each layer of the set networks.
         wiring: "joint" (one network sees all scores) or "shared" (one for each score alone).
@@ -139,7 +143,7 @@ class SDA(TrainedEstimator):
         weight_decays: the members of the ensemble take these in turn; with None, all have that of
             ``training``.
         ensemble: how many models to average. They come in rounds, one a weight decay; rounds have
-            seeds of their own.
+            seeds of their own. 6 leaves out those in fine pieces, which cost most to score.
         seed: of the initial weights, the order of the sets and dropout.
 
     >>> import setwise as sw
@@ -205,16 +209,20 @@ class SDA(TrainedEstimator):
         return super().set_training(**options)
 
     def members(self, task: int = 0) -> list[Member]:
-        """In rounds, one member a weight decay: a seed each, with pieces and without in turn."""
+        """In rounds, one member a weight decay: with pieces, without, and with fine pieces."""
         if self.ensemble == 1:
             return super().members(task)
         decays = (self.training.weight_decay,) if self.weight_decays is None else self.weight_decays
         if not decays:
             raise InputError("weight_decays is empty; give some, or None for that of training")
-        views = [None, ZOO["sda_straight"]] if self.blueprint == ZOO["sda"] else [None]
+        rounds: list[tuple[Blueprint | None, Training]] = [(None, self.training)]
+        if self.blueprint == ZOO["sda"]:
+            patience = min(self.training.patience, FINE_PATIENCE)
+            fine = replace(self.training, **FINE, patience=patience)
+            rounds += [(ZOO["sda_straight"], self.training), (ZOO["sda_fine"], fine)]
         each = (
-            Member(replace(self.training, weight_decay=decay), seed, task, view)
-            for seed, view in zip(count(self.seed), cycle(views), strict=False)
+            Member(replace(options, weight_decay=decay), seed, task, blueprint)
+            for seed, (blueprint, options) in zip(count(self.seed), cycle(rounds), strict=False)
             for decay in decays
         )
         return list(islice(each, self.ensemble))

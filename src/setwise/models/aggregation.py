@@ -27,9 +27,9 @@ class Aggregation(Model):
     seen: View = eqx.field(static=True, default=alone)
 
     def scores(self, items: Items, present: Mask, dropout: Dropout | None = None) -> Scores:
-        for_w, for_r = dropout.split() if dropout is not None else (None, None)
+        for_w, for_r, for_F = dropout.three() if dropout is not None else (None, None, None)
         x = self.seen(items, present)
-        f = self.F(x)
+        f = self.F(x, for_F)
         w, r = self.w(f, present, for_w), self.r(f, present, for_r)
         g = self.mu(self.compare(f, r)) @ w
         return g if self.b is None else g + x @ self.b

@@ -8,10 +8,15 @@ Theta with that map first costs one product a set instead of one an item.
 from abc import abstractmethod
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 
 from setwise._types import Array, Evaluated, Float, Items, Key
 from setwise.models.initial import glorot
+from setwise.models.model import Dropout
+
+UNITS = 64
+"""Of the hidden layer of F, where it has one."""
 
 
 class ItemScores(eqx.Module):
@@ -44,7 +49,7 @@ class ItemFunction(eqx.Module):
     """F, applied to all items of a set at once (to each alone: it never sees the others)."""
 
     @abstractmethod
-    def __call__(self, items: Items) -> ItemScores:
+    def __call__(self, items: Items, dropout: Dropout | None = None) -> ItemScores:
         """The items' scores, in factored form."""
 
 
@@ -56,12 +61,35 @@ class Linear(ItemFunction):
     def __init__(self, features: int, dimension: int, components: int, key: Key):
         self.theta = glorot(key, (features, dimension, components), features, dimension)
 
-    def __call__(self, items: Items) -> ItemScores:
+    def __call__(self, items: Items, dropout: Dropout | None = None) -> ItemScores:
         return ItemScores(items, self.theta)
+
+
+class Hidden(ItemFunction):
+    """F(x) = relu(x A + a) Theta: scores that features make together, not each alone.
+
+    >>> F = Hidden(8, 4, 1, jax.random.key(0))
+    >>> F(jnp.ones((3, 8))).values.shape
+    (3, 4, 1)
+    """
+
+    A: Float[Array, "d h"]
+    a: Float[Array, " h"]
+    theta: Float[Array, "h l k"]
+
+    def __init__(self, features: int, dimension: int, components: int, key: Key):
+        for_A, for_theta = jax.random.split(key)
+        self.A = glorot(for_A, (features, UNITS), features, UNITS)
+        self.a = jnp.zeros(UNITS)
+        self.theta = glorot(for_theta, (UNITS, dimension, components), UNITS, dimension)
+
+    def __call__(self, items: Items, dropout: Dropout | None = None) -> ItemScores:
+        hidden = jax.nn.relu(items @ self.A + self.a)
+        return ItemScores(hidden if dropout is None else dropout(hidden), self.theta)
 
 
 class Features(ItemFunction):
     """F(x) = x: each feature is its own score. Nothing is learned."""
 
-    def __call__(self, items: Items) -> ItemScores:
+    def __call__(self, items: Items, dropout: Dropout | None = None) -> ItemScores:
         return ItemScores(items, jnp.eye(items.shape[1])[:, :, None])

@@ -24,6 +24,11 @@ class Dropout(eqx.Module):
         first, second = jax.random.split(self.key)
         return Dropout(first, self.keep), Dropout(second, self.keep)
 
+    def three(self) -> "tuple[Dropout, Dropout, Dropout]":
+        """Three independent sources of noise, the first two as :meth:`split` gives them."""
+        first, second, third = (Dropout(key, self.keep) for key in jax.random.split(self.key, 3))
+        return first, second, third
+
     def __call__(self, hidden: Float[Array, "..."]) -> Float[Array, "..."]:
         """Zero the dropped units and scale up the others, so that the mean stays."""
         # Sixteen random bits decide a unit: half the cost of a float, which is most of dropout's.

@@ -28,6 +28,8 @@ from setwise.models.set_functions import (
 from setwise.models.within_set import View, alone
 
 Shape = tuple[int, ...]
+ItemPart = Callable[[int, int, int, Key], ItemFunction]
+"""Builds F from the number of features, l, k (components of each score) and a key."""
 SetPart = Callable[[Shape, Sizes, int, Key], SetFunction]
 """Builds w or r from its value's shape, the sizes, k (components of each score) and a key."""
 
@@ -36,14 +38,15 @@ SetPart = Callable[[Shape, Sizes, int, Key], SetFunction]
 class Recipe(Blueprint):
     """A composition of F, w, r, mu and the comparison.
 
-    F is linear with l = ``dimension`` scores unless the recipe fixes it: to a number, or to the
-    features themselves.
+    F has l = ``dimension`` scores unless the recipe fixes it: to a number, or to the features
+    themselves.
     """
 
     w: SetPart
     r: SetPart
     mu: Callable[[], Evaluation]
     compare: Comparison = comparisons.difference
+    F: ItemPart = Linear
     dimension: int | Literal["features"] | None = None
     seen: View = alone
     beside_mnl: bool = False
@@ -66,7 +69,7 @@ class Recipe(Blueprint):
             F, l = Features(), features  # noqa: E741
         else:
             l = self.dimension or sizes.dimension  # noqa: E741
-            F = Linear(x, l, k, for_F)
+            F = self.F(x, l, k, for_F)
         return Aggregation(
             F=F,
             w=self.w((l,), sizes, k, for_w),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax.numpy as jnp
 
@@ -47,37 +48,56 @@ def among_others(items: Items, present: Mask) -> Float[Array, "n thrice_d"]:
     return jnp.concatenate([items, within_set(items, present)], -1)
 
 
-KNOTS, REACH, HEIGHT = 11, 2.5, 0.1
-"""Hat functions: how many, from where to where (in standardised units), and how high.
-
-Low hats are learned slowly and decay soon: a model bends only where the data insist.
-"""
+REACH = 2.5
+"""From where to where hat functions stand, in standardised units: from -REACH to REACH."""
 
 
-def hats(x: Float[Array, "n d"]) -> Float[Array, "n hats"]:
-    """Each feature's hat functions, HEIGHT max(0, 1 - |x - knot| / step), at equally spaced knots.
+class Hats(NamedTuple):
+    """Hat functions of a feature: how many, at equally spaced knots, and how high.
 
-    A weighted sum of a feature's hats is any function of it that is linear between the knots, and
-    constant beyond the last ones.
-
-    >>> [round(float(value), 2) for value in hats(jnp.array([[0.1]]))[0, 3:9]]
-    [0.0, 0.0, 0.08, 0.02, 0.0, 0.0]
+    Low hats are learned slowly and decay soon: a model bends only where the data insist.
     """
-    slope = HEIGHT * (KNOTS - 1) / (2 * REACH)
-    knots = slope * jnp.linspace(-REACH, REACH, KNOTS)
-    x = slope * jnp.clip(x, -REACH, REACH)  # scaled before there are many of them
-    return jnp.maximum(0, HEIGHT - jnp.abs(x[:, :, None] - knots)).reshape(x.shape[0], -1)
+
+    knots: int
+    height: float
+
+    def of(self, x: Float[Array, "n d"]) -> Float[Array, "n hats"]:
+        """height max(0, 1 - |x - knot| / step), for each knot of each feature.
+
+        A weighted sum of a feature's hats is any function of it that is linear between the knots,
+        and constant beyond the last ones.
+
+        >>> [round(float(value), 2) for value in Hats(11, 0.1).of(jnp.array([[0.1]]))[0, 3:9]]
+        [0.0, 0.0, 0.08, 0.02, 0.0, 0.0]
+        """
+        slope = self.height * (self.knots - 1) / (2 * REACH)
+        knots = slope * jnp.linspace(-REACH, REACH, self.knots)
+        x = slope * jnp.clip(x, -REACH, REACH)  # scaled before there are many of them
+        return jnp.maximum(0, self.height - jnp.abs(x[:, :, None] - knots)).reshape(x.shape[0], -1)
+
+    def beside(self, items: Items, present: Mask) -> Float[Array, "n seen"]:
+        """The item :func:`among_others`, then the hat functions of all that."""
+        x = among_others(items, present)
+        d = items.shape[1]
+        over_the_knots = REACH * (2 * x[:, 2 * d :] - 1)  # positions, which are from 0 to 1
+        hats = self.of(jnp.concatenate([x[:, : 2 * d], over_the_knots], -1))
+        return jnp.concatenate([x, hats], -1)
+
+
+COARSE, FINE = Hats(11, 0.1), Hats(41, 0.2)
 
 
 def in_pieces(items: Items, present: Mask) -> Float[Array, "n seen"]:
-    """The item :func:`among_others`, then the hat functions of all that.
+    """The item :func:`among_others`, beside the ``COARSE`` hats of all that.
 
     What is linear in this view is piecewise linear in each feature, z-score and position.
     """
-    x = among_others(items, present)
-    d = items.shape[1]
-    over_the_knots = REACH * (2 * x[:, 2 * d :] - 1)  # positions, which are from 0 to 1
-    return jnp.concatenate([x, hats(jnp.concatenate([x[:, : 2 * d], over_the_knots], -1))], -1)
+    return COARSE.beside(items, present)
+
+
+def in_fine_pieces(items: Items, present: Mask) -> Float[Array, "n seen"]:
+    """As :func:`in_pieces`, of ``FINE`` hats: near enough to tell single items and sets apart."""
+    return FINE.beside(items, present)
 
 
 class WithinSet(Model):

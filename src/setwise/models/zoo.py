@@ -19,6 +19,7 @@ from setwise.models.evaluations import (
     Power,
     Tanh,
 )
+from setwise.models.item_functions import Hidden
 from setwise.models.mixture import MixtureBlueprint
 from setwise.models.nested import SoftNestedBlueprint
 from setwise.models.perceptron import PerceptronBlueprint
@@ -39,7 +40,12 @@ from setwise.models.recipes import (
     vector_and_network,
     zero,
 )
-from setwise.models.within_set import WithinSetBlueprint, among_others, in_pieces
+from setwise.models.within_set import (
+    WithinSetBlueprint,
+    among_others,
+    in_fine_pieces,
+    in_pieces,
+)
 
 PAPER = "Rosenfeld, Oshiba and Singer 2020"
 
@@ -81,9 +87,20 @@ SET_DEPENDENT: Mapping[str, Blueprint] = {
         About(
             "set-dependent", "<w(s), mu(F(x) - r(s))> + <b, x>, x seen among the others",
             f"{PAPER}; setwise", False,
-            "The default without pieces: every other round of its ensemble is one.",
+            "The default without pieces: the second round of its ensemble.",
         ),
         w=vector_and_network, r=quiet_network, mu=KinkedTanh, seen=among_others, beside_mnl=True,
+    ),
+    "sda_fine": Recipe(
+        About(
+            "set-dependent",
+            "<w(s), mu(F(x) - r(s))> + <b, x>, F(x) = relu(x A + a) Theta, x in fine pieces",
+            f"{PAPER}; setwise", False,
+            "The third round of the default's ensemble: it learns what items and sets that come "
+            "back have of their own.",
+        ),
+        w=vector_and_network, r=quiet_network, mu=KinkedTanh, F=Hidden, seen=in_fine_pieces,
+        beside_mnl=True,
     ),
     "sda_inner": Recipe(
         About(

@@ -16,6 +16,8 @@ from setwise.scorer.steps import Step, step_of
 
 NUMBERS_A_BLOCK = 120_000
 """Of the largest value of a block: blocks that stay in the processor's cache are fastest."""
+ITEMS_A_BLOCK = 400
+"""At least: with fewer, what each call of NumPy costs by itself is more than the cache spares."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +89,7 @@ class Steps:
     def sets_a_block(self, items: int) -> int:
         """How many sets of so many items to take at a time."""
         numbers = max(count * items**power for count, power in self.largest)
-        return max(1, NUMBERS_A_BLOCK // numbers)
+        return max(1, NUMBERS_A_BLOCK // numbers, ITEMS_A_BLOCK // items)
 
     def __call__(self, items: np.ndarray, present: np.ndarray) -> np.ndarray:
         """The result for one block."""

@@ -107,4 +107,15 @@ def _sums(
 
 def _mapped(one: Callable[..., Any]) -> Callable[..., Any]:
     """``one(stream, lane, model)`` for every lane of every stream."""
-    return eqx.filter_vmap(eqx.filter_vmap(one, in_axes=(None, eqx.if_array(0), eqx.if_array(0))))
+    over_lanes = eqx.filter_vmap(one, in_axes=(None, eqx.if_array(0), eqx.if_array(0)))
+
+    def over_streams(stream: Any, lane: Any, model: Any) -> Any:
+        if jax.tree.leaves(stream)[0].shape[0] > 1:
+            return eqx.filter_vmap(over_lanes)(stream, lane, model)
+        # Of one stream there is nothing to map: its program is traced in half the time.
+        arrays, static = eqx.partition((stream, lane, model), eqx.is_array)
+        mapped = over_lanes(*eqx.combine(jax.tree.map(lambda leaf: leaf[0], arrays), static))
+        arrays, static = eqx.partition(mapped, eqx.is_array)
+        return eqx.combine(jax.tree.map(lambda leaf: leaf[None], arrays), static)
+
+    return over_streams

@@ -17,7 +17,7 @@ class Training:
         decay: factor on the learning rate every ``decay_every`` epochs.
         decay_every: epochs between two decays.
         weight_decay: decoupled from the gradient, as in AdamW.
-        dropout: share of the set networks' units dropped (the paper's keep probability is
+        dropout: share of the networks' hidden units dropped (the paper's keep probability is
             ``1 - dropout``).
         objective: "cross_entropy", "pairwise" or "listwise"; see
             :mod:`setwise.training.objectives`.
