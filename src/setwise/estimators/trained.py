@@ -142,7 +142,7 @@ class TrainedEstimator(Estimator):
         number: int = 0,
     ) -> Fit:
         member = self.members()[number]
-        recipe = member.blueprint or self.blueprint
+        recipe = member.recipe(self.blueprint)
         model = recipe.initial(width, self.sizes(), jnp.uint32(member.seed))
         with epoch_bar(type(self).__name__, member.options, progress) as bar:
             return fit(
@@ -219,7 +219,7 @@ class TrainedEstimator(Estimator):
         if self.ensemble == 1:
             return self.blueprint.skeleton(width, sizes)
         kept = [
-            (member.blueprint or self.blueprint).skeleton(width, sizes)
+            member.recipe(self.blueprint).skeleton(width, sizes)
             for member, weight in zip(self.members(), artifact.fitted["weights"], strict=True)
             if weight > 0
         ]

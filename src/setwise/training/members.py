@@ -35,6 +35,10 @@ class Member:
     task: int = 0
     blueprint: Blueprint | None = None
 
+    def recipe(self, shared: Blueprint) -> Blueprint:
+        """What its model is built from, where others have the shared one."""
+        return shared if self.blueprint is None else self.blueprint
+
 
 @dataclass(frozen=True, eq=False)
 class Population:
@@ -83,7 +87,7 @@ class Population:
 
     def recipe(self, member: Member) -> Blueprint:
         """What the member's model is built from."""
-        return self.blueprint if member.blueprint is None else member.blueprint
+        return member.recipe(self.blueprint)
 
     def features(self, task: int) -> int:
         """The width of a row, context included."""
