@@ -34,7 +34,7 @@ from setwise.estimators import ChoiceModel, LambdaMART, TrainedEstimator, fit_to
 from setwise.experiments.comparison import Cell, Comparison
 from setwise.experiments.report import HEADS, cells
 from setwise.experiments.tuned import tune_parts
-from setwise.metrics import Outcomes, Ranks
+from setwise.metrics import CALIBRATION_BINS, Outcomes, Ranks
 
 DEFAULT = "sda"
 SOLVED = ("mnl", "mnl_within_set", "lcl")
@@ -163,6 +163,27 @@ def chance(outcomes: Outcomes, draws: int = 20) -> float:
     return float(np.mean([drawn().measured()["calibration_error"] for _ in range(draws)]))
 
 
+def of_all(model: Any, test: sw.Choices, draws: int = 20) -> dict[str, float]:
+    """The calibration error over all items of all sets, and what chance alone would give."""
+    log_p = np.log(np.asarray(model.predict_proba(test), float))
+    starts, sizes = test.offsets[:-1], test.sizes
+    bins = np.array_split(np.argsort(log_p, kind="stable"), CALIBRATION_BINS)
+
+    def error(chosen: np.ndarray) -> float:
+        gap = chosen - np.exp(log_p)
+        return float(sum(abs(gap[one].sum()) for one in bins) / len(gap))
+
+    def drawn() -> np.ndarray:
+        noisy = log_p + rng.gumbel(size=len(log_p))
+        return noisy == np.repeat(np.maximum.reduceat(noisy, starts), sizes)
+
+    rng = np.random.default_rng(0)
+    people = np.zeros(len(log_p))
+    people[starts + test.chosen] = 1
+    by_chance = float(np.mean([error(drawn()) for _ in range(draws)]))
+    return {"calibration_of_all": error(people), "calibration_of_all_by_chance": by_chance}
+
+
 def metrics_of(outcomes: Outcomes) -> dict[str, float]:
     """What is kept of a test part."""
     return dict(outcomes.measured()) | {"calibration_by_chance": chance(outcomes)}
@@ -185,7 +206,8 @@ def measured(name: str, choices: sw.Choices, given: argparse.Namespace) -> list[
                 outcomes = model.outcomes(test)
                 together.setdefault(label, []).append(outcomes)
                 row = {"split": given.first + split, "part": label}
-                rows.append(row | {"metrics": metrics_of(outcomes)})
+                metrics = metrics_of(outcomes) | of_all(model, test)
+                rows.append(row | {"metrics": metrics})
     for label, several in together.items() if given.splits > 1 else ():
         row = {"split": given.first, "part": f"{label}, all splits"}
         rows.append(row | {"metrics": metrics_of(Outcomes.joined(several))})

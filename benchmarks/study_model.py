@@ -17,7 +17,7 @@ from setwise.models.blueprint import About, Blueprint, Sizes
 from setwise.models.initial import glorot
 from setwise.models.model import Dropout, Model
 from setwise.models.set_functions import Layer
-from setwise.models.within_set import alone, among_others, in_pieces
+from setwise.models.within_set import Beside, alone, among_others, in_pieces
 
 STUDY = About("set-dependent", "", "setwise", False, "")
 VIEWS = {"in pieces": in_pieces, "among others": among_others, "alone": alone}
@@ -160,6 +160,6 @@ class Switched(Model):
         x = seen = VIEWS[self.switches.seen](items, present)
         for block, noise in zip(self.blocks, given(dropout, len(self.blocks)), strict=True):
             terms = block(seen, present, noise)
-            seen = jnp.concatenate([x, terms], -1)
+            seen = Beside(x, terms)
         g = terms.sum(1)
         return g if self.b is None else g + x @ self.b

@@ -19,7 +19,9 @@ from setwise.experiments.statistics import holm, paired_p, standard_error
 DOCS = Path(__file__).parent
 PAGE = DOCS / "accuracy.md"
 RESULTS, STUDY = DOCS / "results" / "accuracy.jsonl", DOCS / "results" / "study.jsonl"
-KEPT = ("nll", "top1", "calibration_error", "calibration_by_chance")
+OF_ONE = ("calibration_error", "calibration_by_chance")
+OF_ALL = ("calibration_of_all", "calibration_of_all_by_chance")
+KEPT = ("nll", "top1", *OF_ONE, *OF_ALL)
 SPLITS, ALL_SPLITS = 10, "all splits"
 TEST_SHARE = 0.25 / 0.5
 LEVEL = 0.05
@@ -176,23 +178,23 @@ def calibration(rows: Sequence[Row]) -> str:
     """Expected calibration error of ours, in points, and what chance alone would give."""
     lines = []
     for data in DATA:
-        one, chance = (
-            by_model(rows, data, "rivals", "test", metric).get(OURS, np.array([]))
-            for metric in ("calibration_error", "calibration_by_chance")
-        )
         together = [
             row["metrics"]
             for row in rows
             if (row["data"], row["model"], row["part"]) == (data, OURS, f"test, {ALL_SPLITS}")
         ]
         if together:
-            pooled = together[0]
-            lines.append((
-                DATA[data], f"{100 * one.mean():.2f} ± {100 * standard_error(one):.2f}",
-                f"{100 * chance.mean():.2f}", f"{100 * pooled['calibration_error']:.2f}",
-                f"{100 * pooled['calibration_by_chance']:.2f}",
-            ))  # fmt: skip
-    return table(["", "one test part", "by chance", "all ten", "by chance"], lines)
+            line = [DATA[data]]
+            for error, chance in (OF_ALL, OF_ONE):
+                one, expected = (
+                    100 * by_model(rows, data, "rivals", "test", metric)[OURS]
+                    for metric in (error, chance)
+                )
+                line += [f"{one.mean():.2f} ± {standard_error(one):.2f}", f"{expected.mean():.2f}"]
+            lines.append([*line, *(f"{100 * together[0][metric]:.2f}" for metric in OF_ONE)])
+    chance = "by chance"
+    head = ["", "all items", chance, "predicted item", chance, "the same, ten parts", chance]
+    return table(head, lines)
 
 
 def study(rows: Sequence[Row]) -> str:

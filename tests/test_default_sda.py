@@ -16,6 +16,7 @@ from setwise.models.within_set import (
     COARSE,
     FINE,
     REACH,
+    Beside,
     among_others,
     in_fine_pieces,
     in_pieces,
@@ -88,14 +89,28 @@ def test_sums_of_hats_are_linear_between_knots(hats):
 @pytest.mark.parametrize(("seen", "hats"), [(in_pieces, COARSE), (in_fine_pieces, FINE)])
 def test_hats_are_of_one_feature_each_and_positions_reach_over_all_knots(seen, hats):
     items, present = jnp.array([[0.0, 1.0], [0.3, 1.0], [1.0, 1.0]]), jnp.ones(3, bool)
-    pieces = seen(items, present)[:, 6:].reshape(3, 6, hats.knots)
+    pieces = seen(items, present).right.reshape(3, 6, hats.knots)
     np.testing.assert_allclose(pieces.sum(2), hats.height, atol=1e-6)
     last = hats.knots - 1
     assert pieces[:, 4].argmax(1).tolist() == [0, round(0.3 * last), last]
 
 
+@pytest.mark.parametrize("columns", [(), (4,)])
+def test_a_product_of_columns_beside_others_is_that_of_all(columns):
+    rng = np.random.default_rng(0)
+    left, right, matrix = (
+        jnp.asarray(rng.normal(size=shape), jnp.float32)
+        for shape in ((3, 2), (3, 5), (7, *columns))
+    )
+    x = Beside(left, right)
+    whole = np.concatenate([left, right], 1)
+    assert x.shape == whole.shape
+    np.testing.assert_allclose(x @ matrix, whole @ np.asarray(matrix), rtol=1e-5, atol=1e-6)
+
+
 def test_a_hidden_layer_of_F_by_hand():
-    model = ZOO["sda_fine"].build(2, Sizes(dimension=3, hidden=5), jax.random.key(0))
+    # More scores than hidden units, so that they are not multiplied out.
+    model = ZOO["sda_fine"].build(2, Sizes(dimension=80, hidden=5), jax.random.key(0))
     x = jax.random.normal(jax.random.key(1), (4, model.b.shape[0]))
     hidden = np.maximum(np.asarray(x) @ np.asarray(model.F.A) + np.asarray(model.F.a), 0)
     expected = hidden @ np.asarray(model.F.theta[:, :, 0])
@@ -154,6 +169,7 @@ def test_members_in_fine_pieces_train_in_their_own_way():
     assert coarse.options == replace(options, weight_decay=1.0)
     own = {"dropout": 0.4, "decay": 0.9, "decay_every": 1}
     assert fine.options == replace(coarse.options, **own, patience=6)
+    assert {one.options.epochs for one in sw.SDA().members()[6:]} == {40}
     impatient = sw.SDA(training=replace(options, patience=2)).members()
     assert {one.options.patience for one in impatient} == {2}
 

@@ -74,11 +74,14 @@ def test_tanh_is_the_kinked_tanh_without_a_kink():
     np.testing.assert_allclose(mu(z), Tanh()(z), rtol=1e-6)
 
 
-def test_the_cheap_order_equals_the_literal_one():
+@pytest.mark.parametrize(("features", "factors"), [(5, (7, 5)), (30, (7, 18))])
+def test_the_cheap_order_equals_the_literal_one(features, factors):
     """Theta contracted first, or f(x) written out and then multiplied: the same numbers."""
     keys = jax.random.split(jax.random.key(0), 4)
-    x, theta = jax.random.normal(keys[0], (7, 5)), jax.random.normal(keys[1], (5, 6, 3))
-    f = ItemScores(x, theta)
+    x = jax.random.normal(keys[0], (7, features))
+    theta = jax.random.normal(keys[1], (features, 6, 3)) / features
+    f = ItemScores.of(x, theta)
+    assert f.hidden.shape == factors
     written_out = np.einsum("nd,dlk->nlk", x, theta)
     np.testing.assert_allclose(f.values, written_out, rtol=1e-4, atol=1e-5)
     r, matrix = jax.random.normal(keys[2], (6, 3)), jax.random.normal(keys[3], (18, 4))

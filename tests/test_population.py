@@ -98,7 +98,7 @@ def followed(monkeypatch) -> list[tuple[int, ...]]:
         shapes.append(progress.standings.active.shape)
         return plain(chunk, progress, prune)
 
-    monkeypatch.setattr("setwise.training.chunk.worth_compiling", lambda spared: spared > 0)
+    monkeypatch.setattr("setwise.training.chunk.worth_compiling", lambda lost: True)
     monkeypatch.setattr("setwise.training.chunk.Chunk.after", after)
     return shapes
 
@@ -128,6 +128,15 @@ def test_going_on_without_the_finished_changes_nothing(monkeypatch, epochs, shap
     assert [one["finished"] for one in seen] == [
         sum(n <= epoch + 1 for row in epochs for n in row) for epoch in range(len(seen))
     ]
+
+
+def test_a_smaller_program_comes_when_lanes_lost_what_it_costs(monkeypatch):
+    lanes = followed(monkeypatch)
+    monkeypatch.setattr("setwise.training.chunk.worth_compiling", lambda lost: lost > 4)
+    monkeypatch.setattr("setwise.training.chunk.Chunk._bytes_an_epoch", lambda *_: 1.0)
+    population([Member(replace(QUICK, epochs=number)) for number in (1, 2, 6)])
+    # After four epochs the first lane has been idle for three, the second for two.
+    assert lanes == 4 * [(1, 3)] + 2 * [(1, 1)]
 
 
 def test_a_diverging_member_ends_alone():

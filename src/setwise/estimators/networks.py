@@ -13,8 +13,11 @@ SDA_TRAINING = Training(learning_rate=3e-3)
 WEIGHT_DECAYS = (0.3, 1.0, 3.0)
 """Of the members of SDA's ensemble: little on rich data, much on little or noisy data."""
 FINE: dict[str, Any] = {"dropout": 0.4, "decay": 0.9, "decay_every": 1}
-FINE_PATIENCE = 6
-"""How members in fine pieces train: they know the training sets by heart after a few epochs."""
+FINE_PATIENCE, FINE_EPOCHS = 6, 40
+"""How members in fine pieces train: they know the training sets by heart after a few epochs.
+
+After forty the rate is a seventieth of what it was, and training only goes on where data are few.
+"""
 
 
 class ChoiceModel(TrainedEstimator):
@@ -218,7 +221,8 @@ class SDA(TrainedEstimator):
         rounds: list[tuple[Blueprint | None, Training]] = [(None, self.training)]
         if self.blueprint == ZOO["sda"]:
             patience = min(self.training.patience, FINE_PATIENCE)
-            fine = replace(self.training, **FINE, patience=patience)
+            epochs = min(self.training.epochs, FINE_EPOCHS)
+            fine = replace(self.training, **FINE, patience=patience, epochs=epochs)
             rounds += [(ZOO["sda_straight"], self.training), (ZOO["sda_fine"], fine)]
         each = (
             Member(replace(options, weight_decay=decay), seed, task, blueprint)

@@ -2,7 +2,8 @@
 
 The last step of every F is linear, f(x) = h(x) Theta, and h is small. :class:`ItemScores` keeps
 the two factors apart, because what follows F is nearly always another linear map, and contracting
-Theta with that map first costs one product a set instead of one an item.
+Theta with that map first costs one product a set instead of one an item. Where h is large (items
+seen in pieces), the scores are fewer, and multiplied out once.
 """
 
 from abc import abstractmethod
@@ -11,9 +12,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from setwise._types import Array, Evaluated, Float, Items, Key
+from setwise._types import Array, Evaluated, Float, Key
 from setwise.models.initial import glorot
 from setwise.models.model import Dropout
+from setwise.models.within_set import Seen
 
 UNITS = 64
 """Of the hidden layer of F, where it has one."""
@@ -27,8 +29,20 @@ class ItemScores(eqx.Module):
     (3, 4, 1)
     """
 
-    hidden: Float[Array, "n h"]
+    hidden: Seen
     theta: Float[Array, "h l k"]
+
+    @classmethod
+    def of(cls, hidden: Seen, theta: Float[Array, "h l k"]) -> "ItemScores":
+        """h Theta: multiplied out where there are fewer scores than hidden numbers.
+
+        >>> ItemScores.of(jnp.ones((3, 9)), jnp.ones((9, 4, 1))).hidden.shape
+        (3, 4)
+        """
+        h, l, k = theta.shape  # noqa: E741
+        if h <= l * k:
+            return cls(hidden, theta)
+        return cls(hidden @ theta.reshape(h, l * k), jnp.eye(l * k).reshape(l * k, l, k))
 
     @property
     def values(self) -> Float[Array, "n l k"]:
@@ -49,7 +63,7 @@ class ItemFunction(eqx.Module):
     """F, applied to all items of a set at once (to each alone: it never sees the others)."""
 
     @abstractmethod
-    def __call__(self, items: Items, dropout: Dropout | None = None) -> ItemScores:
+    def __call__(self, x: Seen, dropout: Dropout | None = None) -> ItemScores:
         """The items' scores, in factored form."""
 
 
@@ -61,8 +75,8 @@ class Linear(ItemFunction):
     def __init__(self, features: int, dimension: int, components: int, key: Key):
         self.theta = glorot(key, (features, dimension, components), features, dimension)
 
-    def __call__(self, items: Items, dropout: Dropout | None = None) -> ItemScores:
-        return ItemScores(items, self.theta)
+    def __call__(self, x: Seen, dropout: Dropout | None = None) -> ItemScores:
+        return ItemScores.of(x, self.theta)
 
 
 class Hidden(ItemFunction):
@@ -83,13 +97,13 @@ class Hidden(ItemFunction):
         self.a = jnp.zeros(UNITS)
         self.theta = glorot(for_theta, (UNITS, dimension, components), UNITS, dimension)
 
-    def __call__(self, items: Items, dropout: Dropout | None = None) -> ItemScores:
-        hidden = jax.nn.relu(items @ self.A + self.a)
-        return ItemScores(hidden if dropout is None else dropout(hidden), self.theta)
+    def __call__(self, x: Seen, dropout: Dropout | None = None) -> ItemScores:
+        hidden = jax.nn.relu(x @ self.A + self.a)
+        return ItemScores.of(hidden if dropout is None else dropout(hidden), self.theta)
 
 
 class Features(ItemFunction):
     """F(x) = x: each feature is its own score. Nothing is learned."""
 
-    def __call__(self, items: Items, dropout: Dropout | None = None) -> ItemScores:
-        return ItemScores(items, jnp.eye(items.shape[1])[:, :, None])
+    def __call__(self, x: Seen, dropout: Dropout | None = None) -> ItemScores:
+        return ItemScores(x, jnp.eye(x.shape[1])[:, :, None])

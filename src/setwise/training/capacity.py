@@ -15,20 +15,28 @@ LANES_ON_ACCELERATOR = 2048
 # Trials of one task. On a CPU more at once would not be faster, and fewer learn from each other
 # sooner; an accelerator trains 50 in little more time than 25.
 TRIALS_ON_ACCELERATOR = 50
+# Sets of a validation batch, in training batches: it keeps no gradients. An accelerator has less to
+# launch with more; a CPU's caches hold one (the default SDA: half the time of four).
+VALIDATION_BATCHES = 4
 SHARE_OF_MEMORY = 0.6  # the rest is for data, weights and what else runs
 
 # A program that computes less has to be compiled first. It pays if it spares at least this many
 # bytes of intermediate values (as `bytes_of` counts them): what the device computes in the seconds
 # that compiling takes. Measured with SDA, Deep Sets and RankNet: 1e12 bytes a second on an H200,
-# where a program is compiled in 6 s, used in two rounds, while other processes compute; 7e9 on two
-# cores of a CPU.
-BYTES_WORTH_COMPILING_ON_CPU = 3e10
+# where a program is compiled in 6 s, used in two rounds, while other processes compute; 1.2e10 on
+# two cores of a CPU, where the default SDA's take 4 s.
+BYTES_WORTH_COMPILING_ON_CPU = 5e10
 BYTES_WORTH_COMPILING = 1e12
 
 
 def most_lanes() -> int:
     """The most models to train as one program on this device."""
     return LANES_ON_CPU if _on_cpu() else LANES_ON_ACCELERATOR
+
+
+def validation_batch(batch_size: int) -> int:
+    """How many sets to validate on at once, of models that train on so many a step."""
+    return batch_size if _on_cpu() else VALIDATION_BATCHES * batch_size
 
 
 def trials_together() -> int:

@@ -148,12 +148,16 @@ class Chunk:
         return fits
 
     def compacted(self, progress: Progress) -> "tuple[Chunk, Progress] | None":
-        """The same in fewer lanes, if those still training find room and it is worth it."""
+        """The same in fewer lanes, if those still training find room there.
+
+        How long they will train nobody knows. A smaller program is compiled when lanes of members
+        that stopped have cost as much as that does: at most twice what foresight would have cost.
+        """
         active = progress.standings.active
         streams = rung(len(active), int(active.any(1).sum()))
         lanes = rung(active.shape[1], int(active.sum(1).max()))
-        spared = (active.size - streams * lanes) * self._epochs_left(progress)
-        if spared == 0 or not worth_compiling(spared * self._bytes_an_epoch(self._schedule)):
+        lost = self._epochs_lost(progress) * self._bytes_an_epoch(self._schedule)
+        if streams * lanes == active.size or not worth_compiling(lost):
             return None
         # Those still training come first; others, and then spare lanes, fill up.
         rows = np.sort(np.argsort(~active.any(1), kind="stable")[:streams])
@@ -168,11 +172,11 @@ class Chunk:
         chunk._compile_validation(smaller.best)
         return chunk, smaller
 
-    def _epochs_left(self, progress: Progress) -> int:
-        """What training may still take: as long as it has, at least its patience, if allowed."""
-        active, epoch = progress.standings.active, progress.standings.epoch
-        most = int((self._epochs - 1 - epoch)[active].max())
-        return min(most, max(epoch + 1, int(self._patience[active].max())))
+    def _epochs_lost(self, progress: Progress) -> int:
+        """What lanes of members that stopped have been trained for nothing, in epochs."""
+        stopped = self.numbers[self.real & ~progress.standings.active].tolist()
+        epochs = progress.standings.epoch + 1
+        return sum(epochs - len(progress.history[number]) for number in stopped)
 
     def _cheapest_schedule(self) -> Schedule:
         """Narrow programs for narrow buckets, if they are worth compiling.

@@ -9,11 +9,10 @@ import numpy as np
 from jaxtyping import Int
 
 from setwise.choices import round_up, shuffled_batches
+from setwise.training.capacity import validation_batch
 from setwise.training.device import first_sets, to_device
 from setwise.training.members import Layout, Population, Stream
 from setwise.training.schedule import in_step, one_width
-
-VALIDATION_BATCHES = 4  # sets a validation batch, in training batches: it keeps no gradients
 
 
 class ChunkData:
@@ -62,7 +61,7 @@ class ChunkData:
     ) -> tuple[Int[jax.Array, "streams steps batch"], Int[np.ndarray, "streams 1"]]:
         """The validation sets of every stream, in batches, and how many there are."""
         most = int(self._valid_counts.max())
-        size = min(VALIDATION_BATCHES * self._member.options.batch_size, most)
+        size = min(validation_batch(self._member.options.batch_size), most)
         steps = -(-most // size)
         places = [self._place[stream.task] for stream in streams]
         sets = np.full((len(streams), steps * size), -1, np.int32)

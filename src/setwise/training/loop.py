@@ -1,7 +1,7 @@
 """The compiled part of training: one program an epoch, one for validation.
 
 ``jax.lax.scan`` runs over the epoch's batches; nothing returns to Python in between. Batches come
-from a few size buckets, and ``jax.lax.switch`` picks the bucket's program.
+from a few size buckets, and ``jax.lax.switch`` picks the program of the bucket's gradient.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,8 @@ from setwise.training.device import DeviceData, gather
 from setwise.training.group import AXIS
 from setwise.training.objectives import OBJECTIVES
 
-ADAM = optax.scale_by_adam()
+# Of one long vector: an operation each, not one for every array of weights, is soon compiled.
+ADAM = optax.flatten(optax.scale_by_adam())
 
 
 class State(NamedTuple):
@@ -77,21 +78,23 @@ def epoch(
         sets, number, position, places = batch
         noise = None if hyper.keep is None else jax.random.fold_in(key, position)
 
-        def on_bucket(width: int) -> Callable[[Any], tuple[Any, Array]]:
-            def train(arrays: Any) -> tuple[Any, Array]:
-                state = eqx.combine(arrays, static)
-                state, loss = _step(state, data, (sets, places), width, program, hyper, noise)
-                after = eqx.filter(state, eqx.is_array)
-                if gaps:
-                    after = jax.tree.map(partial(jnp.where, sets[0] >= 0), after, arrays)
-                return after, loss
+        def on_bucket(width: int) -> Callable[[Any], tuple[Model, Array]]:
+            def gradient(arrays: Any) -> tuple[Model, Array]:
+                model = eqx.combine(arrays, static).model
+                return _gradient(model, data, (sets, places), width, program, hyper, noise)
 
-            return train
+            return gradient
+
+        def train(arrays: Any) -> tuple[Any, Array]:
+            gradient, loss = jax.lax.switch(number, [on_bucket(width) for width in widths], arrays)
+            after = eqx.filter(_moved(eqx.combine(arrays, static), gradient, hyper), eqx.is_array)
+            if gaps:
+                after = jax.tree.map(partial(jnp.where, sets[0] >= 0), after, arrays)
+            return after, loss
 
         if len(widths) == 1 and not idle:
-            return on_bucket(widths[0])(arrays)
-        programs = [_idle, *(on_bucket(width) for width in widths)]
-        return jax.lax.switch(number + 1, programs, arrays)
+            return train(arrays)
+        return jax.lax.cond(number < 0, _idle, train, arrays)
 
     # Noise is that of a batch's place among the real ones, whatever gaps there are between them.
     real = sets[:, 0] >= 0 if places is None else numbers >= 0  # a share may be empty
@@ -134,16 +137,16 @@ def _idle(arrays: Any) -> tuple[Any, Array]:
     return arrays, jnp.zeros(())
 
 
-def _step(
-    state: State,
+def _gradient(
+    model: Model,
     data: DeviceData,
     batch: tuple[Int[Array, " batch"], Int[Array, " batch"] | None],
     width: int,
     program: Program,
     hyper: Hyper,
     noise: Key | None,
-) -> tuple[State, Float[Array, ""]]:
-    """One step of Adam on the mean weighted loss of a batch; sets numbered -1 do not count."""
+) -> tuple[Model, Float[Array, ""]]:
+    """Of the mean weighted loss of a batch, and that loss; sets numbered -1 do not count."""
     sets, places = batch
     real = sets >= 0
     sets = jnp.maximum(sets, 0)
@@ -164,9 +167,14 @@ def _step(
         losses = jax.vmap(OBJECTIVES[program.objective])(scores, present, data.chosen[sets])
         return losses @ weight
 
-    loss, gradient = eqx.filter_value_and_grad(mean_loss)(state.model)
+    loss, gradient = eqx.filter_value_and_grad(mean_loss)(model)
     if program.together is not None:
         loss, gradient = _mean_over_processes((loss, gradient), real.sum())
+    return gradient, loss
+
+
+def _moved(state: State, gradient: Model, hyper: Hyper) -> State:
+    """After one step of Adam."""
     direction, adam = ADAM.update(gradient, state.adam)
 
     def move(parameter: Array, direction: Array) -> Array:
@@ -174,7 +182,7 @@ def _step(
 
     trainable, rest = eqx.partition(state.model, eqx.is_inexact_array)
     model = eqx.combine(jax.tree.map(move, trainable, direction), rest)
-    return State(model, adam), loss
+    return State(model, adam)
 
 
 def _mean_over_processes(sums: Any, sets: Int[Array, ""]) -> Any:
