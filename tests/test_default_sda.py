@@ -109,8 +109,7 @@ def test_a_product_of_columns_beside_others_is_that_of_all(columns):
 
 
 def test_a_hidden_layer_of_F_by_hand():
-    # More scores than hidden units, so that they are not multiplied out.
-    model = ZOO["sda_fine"].build(2, Sizes(dimension=80, hidden=5), jax.random.key(0))
+    model = ZOO["sda_fine"].build(2, Sizes(dimension=3, hidden=5), jax.random.key(0))
     x = jax.random.normal(jax.random.key(1), (4, model.b.shape[0]))
     hidden = np.maximum(np.asarray(x) @ np.asarray(model.F.A) + np.asarray(model.F.a), 0)
     expected = hidden @ np.asarray(model.F.theta[:, :, 0])

@@ -11,6 +11,7 @@ from setwise.models.aggregation import Aggregation
 from setwise.models.evaluations import Identity, KinkedTanh, Tanh
 from setwise.models.item_functions import ItemScores, Linear
 from setwise.models.set_functions import Constant, JointNetwork, SharedNetwork, Vector
+from setwise.models.within_set import Beside
 
 
 def linear(theta) -> Linear:
@@ -74,14 +75,14 @@ def test_tanh_is_the_kinked_tanh_without_a_kink():
     np.testing.assert_allclose(mu(z), Tanh()(z), rtol=1e-6)
 
 
-@pytest.mark.parametrize(("features", "factors"), [(5, (7, 5)), (30, (7, 18))])
-def test_the_cheap_order_equals_the_literal_one(features, factors):
+@pytest.mark.parametrize("in_pieces", [False, True])
+def test_the_cheap_order_equals_the_literal_one(in_pieces):
     """Theta contracted first, or f(x) written out and then multiplied: the same numbers."""
-    keys = jax.random.split(jax.random.key(0), 4)
+    keys, features = jax.random.split(jax.random.key(0), 4), 30 if in_pieces else 5
     x = jax.random.normal(keys[0], (7, features))
     theta = jax.random.normal(keys[1], (features, 6, 3)) / features
-    f = ItemScores.of(x, theta)
-    assert f.hidden.shape == factors
+    f = ItemScores.of(Beside(x[:, :9], x[:, 9:]) if in_pieces else x, theta)
+    assert f.hidden.shape == ((7, 18) if in_pieces else (7, 5))
     written_out = np.einsum("nd,dlk->nlk", x, theta)
     np.testing.assert_allclose(f.values, written_out, rtol=1e-4, atol=1e-5)
     r, matrix = jax.random.normal(keys[2], (6, 3)), jax.random.normal(keys[3], (18, 4))

@@ -2,8 +2,8 @@
 
 The last step of every F is linear, f(x) = h(x) Theta, and h is small. :class:`ItemScores` keeps
 the two factors apart, because what follows F is nearly always another linear map, and contracting
-Theta with that map first costs one product a set instead of one an item. Where h is large (items
-seen in pieces), the scores are fewer, and multiplied out once.
+Theta with that map first costs one product a set instead of one an item. Only items seen in pieces
+have more numbers than scores, and are multiplied out.
 """
 
 from abc import abstractmethod
@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from setwise._types import Array, Evaluated, Float, Key
 from setwise.models.initial import glorot
 from setwise.models.model import Dropout
-from setwise.models.within_set import Seen
+from setwise.models.within_set import Beside, Seen
 
 UNITS = 64
 """Of the hidden layer of F, where it has one."""
@@ -33,16 +33,17 @@ class ItemScores(eqx.Module):
     theta: Float[Array, "h l k"]
 
     @classmethod
-    def of(cls, hidden: Seen, theta: Float[Array, "h l k"]) -> "ItemScores":
-        """h Theta: multiplied out where there are fewer scores than hidden numbers.
+    def of(cls, x: Seen, theta: Float[Array, "h l k"]) -> "ItemScores":
+        """x Theta. In pieces, x has more numbers than there are scores: it is multiplied out.
 
-        >>> ItemScores.of(jnp.ones((3, 9)), jnp.ones((9, 4, 1))).hidden.shape
+        >>> x = Beside(jnp.ones((3, 2)), jnp.ones((3, 7)))
+        >>> ItemScores.of(x, jnp.ones((9, 4, 1))).hidden.shape
         (3, 4)
         """
         h, l, k = theta.shape  # noqa: E741
-        if h <= l * k:
-            return cls(hidden, theta)
-        return cls(hidden @ theta.reshape(h, l * k), jnp.eye(l * k).reshape(l * k, l, k))
+        if isinstance(x, Beside) and h > l * k:
+            return cls(x @ theta.reshape(h, l * k), jnp.eye(l * k).reshape(l * k, l, k))
+        return cls(x, theta)
 
     @property
     def values(self) -> Float[Array, "n l k"]:
@@ -99,7 +100,7 @@ class Hidden(ItemFunction):
 
     def __call__(self, x: Seen, dropout: Dropout | None = None) -> ItemScores:
         hidden = jax.nn.relu(x @ self.A + self.a)
-        return ItemScores.of(hidden if dropout is None else dropout(hidden), self.theta)
+        return ItemScores(hidden if dropout is None else dropout(hidden), self.theta)
 
 
 class Features(ItemFunction):
