@@ -11,16 +11,20 @@ import pytest
 DOCS = Path(__file__).parent.parent / "docs"
 
 
-@pytest.fixture(scope="module")
-def page() -> types.ModuleType:
-    sys.path.insert(0, str(DOCS))  # one program imports the other
+def loaded(path: Path) -> types.ModuleType:
+    sys.path.insert(0, str(path.parent))  # one program imports the other
     try:
-        spec = importlib.util.spec_from_file_location("accuracy_page", DOCS / "accuracy_page.py")
+        spec = importlib.util.spec_from_file_location(path.stem, path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
     finally:
-        sys.path.remove(str(DOCS))
+        sys.path.remove(str(path.parent))
     return module
+
+
+@pytest.fixture(scope="module")
+def page() -> types.ModuleType:
+    return loaded(DOCS / "accuracy_page.py")
 
 
 def rows(model: str, nll: list[float]) -> list[dict]:
@@ -86,3 +90,24 @@ def test_a_new_measurement_replaces_the_old_one(page, tmp_path, monkeypatch):
     page.take_over([tmp_path / "a"])
     page.take_over([tmp_path / "b"])
     assert [row["metrics"]["nll"] for row in page.read(page.RESULTS)] == [3.0] * page.SPLITS
+
+
+def test_the_calibration_of_all_items():
+    """By hand in bins of one item; close to what chance gives where people follow the model."""
+    of_all = loaded(DOCS.parent / "benchmarks" / "accuracy.py").of_all
+    few = types.SimpleNamespace(
+        offsets=np.array([0, 2, 4]), sizes=np.array([2, 2]), chosen=np.array([0, 1])
+    )
+    model = types.SimpleNamespace(predict_proba=lambda _: np.array([0.7, 0.3, 0.5, 0.5]))
+    assert of_all(model, few)["calibration_of_all"] == pytest.approx((0.3 + 0.3 + 0.5 + 0.5) / 4)
+    rng = np.random.default_rng(1)
+    p = rng.uniform(size=2000)
+    many = types.SimpleNamespace(
+        offsets=2 * np.arange(2001), sizes=np.full(2000, 2), chosen=(rng.random(2000) > p) * 1
+    )
+    for power, factor in ((1, 1), (3, 5)):  # the true probabilities, and too extreme ones
+        odds = (p / (1 - p)) ** power
+        told = np.stack([odds / (1 + odds), 1 / (1 + odds)], 1).reshape(-1)
+        found = of_all(types.SimpleNamespace(predict_proba=lambda _, told=told: told), many)
+        ratio = found["calibration_of_all"] / found["calibration_of_all_by_chance"]
+        assert ratio < 1.5 if factor == 1 else ratio > factor
