@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "setwise"
-LINES_A_MODULE = 300
+LINES_A_MODULE = 500
 LINES_A_FUNCTION = 60  # its docstring not counted: what a public function explains is no burden
 
 # Imports go down this list, or stay in a layer. One that may surprise: datasets' generator "sda"
 # imports models, inside its functions so that drawing other data needs no JAX; it is downward.
 LAYERS = (
     {
+        "_arguments",
         "_types",
         "_shapes",
         "_crew",

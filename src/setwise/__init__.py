@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Aggregation": "setwise.models",
     "Choices": "setwise.choices",
+    "DataWarning": "setwise._errors",
     "InputError": "setwise._errors",
     "MNL": "setwise.estimators",
     "SDA": "setwise.estimators",
@@ -83,7 +84,7 @@ if TYPE_CHECKING:
         tuning,
         violations,
     )
-    from setwise._errors import InputError
+    from setwise._errors import DataWarning, InputError
     from setwise.choices import Choices, Schema, open_choices, read, save_choices, split
     from setwise.doctor import examine
     from setwise.estimators import (
@@ -135,6 +136,7 @@ __all__ = [
     "Aggregation",
     "ChoiceModel",
     "Choices",
+    "DataWarning",
     "InputError",
     "LambdaMART",
     "LinearContextLogit",

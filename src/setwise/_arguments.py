@@ -1,0 +1,192 @@
+"""Checks of arguments: one sentence with the name, the value and what is allowed.
+
+Each function makes a check for one kind of value. A check takes the argument's name and its value,
+returns nothing, and raises :class:`setwise.InputError` if the value is not allowed. Estimators and
+options list one check per argument; functions call checks directly.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from setwise._errors import InputError
+
+Check = Callable[[str, Any], None]
+
+SEEDS = 2**32
+"""Seeds are below this: JAX's generators take 32 bits."""
+
+
+def whole(least: int = 1, most: int | None = None) -> Check:
+    """A whole number; booleans and floats such as 2.0 are not.
+
+    >>> whole(least=1)("epochs", 2.5)
+    Traceback (most recent call last):
+    ...
+    setwise._errors.InputError: epochs=2.5 must be a whole number of at least 1
+    """
+    allowed = f"a whole number of at least {least}"
+    allowed += "" if most is None else f" and at most {most}"
+
+    def check(name: str, value: Any) -> None:
+        if _is_boolean(value) or not isinstance(value, Integral):
+            raise _refusal(name, value, allowed)
+        if value < least or (most is not None and value > most):
+            raise _refusal(name, value, allowed)
+
+    return check
+
+
+def number(
+    *,
+    above: int | float | None = None,
+    least: int | float | None = None,
+    below: int | float | None = None,
+    most: int | float | None = None,
+) -> Check:
+    """A finite number within these bounds.
+
+    >>> number(above=0, most=1)("decay", 5)
+    Traceback (most recent call last):
+    ...
+    setwise._errors.InputError: decay=5 must be a number above 0 and at most 1
+    """
+    bounds = {"above": above, "of at least": least, "below": below, "at most": most}
+    words = " and ".join(f"{word} {one:g}" for word, one in bounds.items() if one is not None)
+    allowed = f"a number {words}".strip()
+
+    def check(name: str, value: Any) -> None:
+        if _is_boolean(value) or not isinstance(value, Real) or not math.isfinite(value):
+            raise _refusal(name, value, f"{allowed}, and finite")
+        size = float(value)
+        if (
+            (above is not None and not size > above)
+            or (least is not None and not size >= least)
+            or (below is not None and not size < below)
+            or (most is not None and not size <= most)
+        ):
+            raise _refusal(name, value, allowed)
+
+    return check
+
+
+def one_of(*known: str) -> Check:
+    """One of these words.
+
+    >>> one_of("joint", "shared")("wiring", "foo")
+    Traceback (most recent call last):
+    ...
+    setwise._errors.InputError: wiring='foo' must be one of: joint, shared
+    """
+
+    def check(name: str, value: Any) -> None:
+        if not isinstance(value, str) or value not in known:
+            raise _refusal(name, value, f"one of: {', '.join(known)}")
+
+    return check
+
+
+def flag(name: str, value: Any) -> None:
+    """True or False; no other value stands for them.
+
+    >>> flag("within_set", "no")
+    Traceback (most recent call last):
+    ...
+    setwise._errors.InputError: within_set='no' must be True or False
+    """
+    if not _is_boolean(value):
+        raise _refusal(name, value, "True or False")
+
+
+def text(name: str, value: Any) -> None:
+    """A string that is not empty.
+
+    >>> text("column", 3)
+    Traceback (most recent call last):
+    ...
+    setwise._errors.InputError: column=3 must be a string
+    """
+    if not isinstance(value, str) or not value:
+        raise _refusal(name, value, "a string" if not isinstance(value, str) else "not empty")
+
+
+def seed(name: str, value: Any) -> None:
+    """A seed: a whole number from 0 to 2**32 - 1.
+
+    >>> seed("seed", None)
+    Traceback (most recent call last):
+    ...
+    setwise._errors.InputError: seed=None must be a whole number of at least 0 and at most \
+4294967295
+    """
+    whole(0, SEEDS - 1)(name, value)
+
+
+def optional(check: Check) -> Check:
+    """The value may also be None."""
+
+    def check_or_none(name: str, value: Any) -> None:
+        if value is not None:
+            check(name, value)
+
+    return check_or_none
+
+
+def each(check: Check, least: int = 1) -> Check:
+    """A list or tuple of at least so many values, each of which passes the check.
+
+    >>> each(number(least=0))("weight_decays", ())
+    Traceback (most recent call last):
+    ...
+    setwise._errors.InputError: weight_decays=() must be a list or tuple of at least 1 value
+    """
+
+    def check_each(name: str, value: Any) -> None:
+        listed = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
+        if not listed or len(value) < least:
+            plural = "s" if least != 1 else ""
+            raise _refusal(name, value, f"a list or tuple of at least {least} value{plural}")
+        for place, one in enumerate(value):
+            check(f"{name}[{place}]", one)
+
+    return check_each
+
+
+def instance(kind: type, remedy: str) -> Check:
+    """An object of this class; ``remedy`` says how to get one.
+
+    >>> instance(dict, "write {}")("space", 3)
+    Traceback (most recent call last):
+    ...
+    setwise._errors.InputError: space=3 must be of type dict; write {}
+    """
+
+    def check(name: str, value: Any) -> None:
+        if not isinstance(value, kind):
+            raise InputError(f"{name}={_shown(value)} must be of type {kind.__name__}; {remedy}")
+
+    return check
+
+
+def check_all(checks: Mapping[str, Check], values: Mapping[str, Any]) -> None:
+    """Check every value that has a check."""
+    for name, check in checks.items():
+        if name in values:
+            check(name, values[name])
+
+
+def _refusal(name: str, value: Any, allowed: str) -> InputError:
+    return InputError(f"{name}={_shown(value)} must be {allowed}")
+
+
+def _shown(value: Any) -> str:
+    """The value on one line, cut where it is long."""
+    line = " ".join(repr(value).split())
+    return line if len(line) <= 60 else f"{line[:57]}..."
+
+
+def _is_boolean(value: Any) -> bool:
+    return isinstance(value, (bool, np.bool_))
