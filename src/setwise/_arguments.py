@@ -34,7 +34,7 @@ def whole(least: int = 1, most: int | None = None) -> Check:
     def check(name: str, value: Any) -> None:
         if _is_boolean(value) or not isinstance(value, Integral):
             raise _refusal(name, value, allowed)
-        if value < least or (most is not None and value > most):
+        if int(value) < least or (most is not None and int(value) > most):
             raise _refusal(name, value, allowed)
 
     return check
