@@ -1,12 +1,19 @@
-"""Progress on a terminal: a bar with the loss and the best validation score, on standard error."""
+"""Progress of a fit: a bar on a terminal, a bar in a notebook, lines elsewhere."""
 
+import html
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
+from setwise._arguments import flag, optional
 from setwise.training import OnEpoch, Training
+
+SECONDS_BETWEEN_LINES = 10.0
+SECONDS_BETWEEN_LOOKS = 0.2  # in a notebook: each is a message to the browser
 
 
 class EpochBar:
@@ -58,6 +65,11 @@ class Stand:
     done: int
     state: str
 
+    @property
+    def count(self) -> str:
+        """Such as "epoch 3/20"."""
+        return f"{self.unit} {self.done}/{self.total}"
+
 
 _told: ContextVar[Callable[[Stand], None] | None] = ContextVar("told", default=None)
 
@@ -81,26 +93,124 @@ def told_to(tell: Callable[[Stand], None]) -> Iterator[None]:
 
 @contextmanager
 def drawn(wanted: bool | None) -> Iterator[Callable[[Stand], None] | None]:
-    """Draws a bar of what it is told last; ``wanted=None``: on a terminal only, or else None."""
-    if wanted is False or (wanted is None and not sys.stderr.isatty()):
+    """Draws what it is told last: a bar on a terminal or in a notebook, else lines.
+
+    ``wanted=None``: a bar where there can be one, and else None; ``wanted=False``: None.
+    """
+    optional(flag)("progress", wanted)
+    terminal = sys.stderr.isatty()
+    if wanted is False or (wanted is None and not terminal and not in_notebook()):
         yield None
-        return
+    elif in_notebook():
+        with _in_notebook() as draw:
+            yield draw
+    elif terminal:
+        with _on_terminal() as draw:
+            yield draw
+    else:
+        with lines(sys.stderr) as draw:
+            yield draw
+
+
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook.
+
+    IPython is asked only if it is loaded; its shell on a terminal has no kernel.
+    """
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else getattr(ipython, "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
+
+
+@contextmanager
+def lines(
+    stream: Any,
+    seconds: float = SECONDS_BETWEEN_LINES,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Callable[[Stand], None]]:
+    """Writes a line for the first stand and the last, and between them one per some seconds.
+
+    >>> times = iter([0.0, 1.0, 12.0, 15.0])
+    >>> with lines(sys.stdout, clock=lambda: next(times)) as tell:
+    ...     for done in range(4):
+    ...         tell(Stand("SDW", "epoch", 3, done, "loss 1.2"))
+    SDW  epoch 0/3  loss 1.2  0 s
+    SDW  epoch 2/3  loss 1.2  12 s
+    SDW  epoch 3/3  loss 1.2  15 s
+    """
+
+    def write(stand: Stand, passed: float) -> None:
+        stream.write(f"{stand.title}  {stand.count}  {stand.state}  {passed:.0f} s\n")
+        stream.flush()  # or a log would show it when all is over
+
+    with _at_most_every(seconds, write, clock) as tell:
+        yield tell
+
+
+@contextmanager
+def _at_most_every(
+    seconds: float, show: Callable[[Stand, float], None], clock: Callable[[], float]
+) -> Iterator[Callable[[Stand], None]]:
+    """Shows the first stand and the last with the time that has passed, and some between."""
+    begun: float | None = None
+    shown_at, waiting = 0.0, None
+
+    def tell(stand: Stand) -> None:
+        nonlocal begun, shown_at, waiting
+        now = clock()
+        begun = now if begun is None else begun
+        due = now == begun or now - shown_at >= seconds
+        waiting = None if due else (stand, now - begun)
+        if due:
+            shown_at = now
+            show(stand, now - begun)
+
+    try:
+        yield tell
+    finally:
+        if waiting is not None:
+            show(*waiting)
+
+
+@contextmanager
+def _in_notebook() -> Iterator[Callable[[Stand], None]]:
+    """A bar below the cell, which the browser draws; nothing but IPython is needed for it."""
+    from IPython.display import HTML, display  # type: ignore[import-not-found]
+
+    handle: Any = None
+
+    def show(stand: Stand, passed: float) -> None:
+        nonlocal handle
+        text = f"{stand.count} &nbsp; {html.escape(stand.state)} &nbsp; {passed:.0f} s"
+        bar = f'<progress value="{stand.done}" max="{max(stand.total, 1)}"></progress>'
+        drawing = HTML(f"<div>{html.escape(stand.title)} {bar} {text}</div>")
+        if handle is None:
+            handle = display(drawing, display_id=True)
+        else:
+            handle.update(drawing)
+
+    with _at_most_every(SECONDS_BETWEEN_LOOKS, show, time.monotonic) as tell:
+        yield tell
+
+
+@contextmanager
+def _on_terminal() -> Iterator[Callable[[Stand], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.fields[unit]} {task.completed}/{task.total}"),
+        TextColumn("{task.fields[count]}"),
         TextColumn("{task.fields[state]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("starting", total=None, unit="", state="")
+        task = bars.add_task("starting", total=None, count="", state="")
 
         def draw(stand: Stand) -> None:
             bars.update(
-                task, description=stand.title, unit=stand.unit, total=stand.total,
+                task, description=stand.title, count=stand.count, total=stand.total,
                 completed=stand.done, state=stand.state,
             )  # fmt: skip
 

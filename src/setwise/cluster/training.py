@@ -62,7 +62,8 @@ def fit_on_cluster(
         address: of the cluster; see :func:`setwise.cluster.on_ray`.
         workers: how many processes; by default one for each GPU, or without GPUs for each machine.
         min_workers: with fewer the fit does not go on, but waits for machines, then gives up.
-        progress: show a bar; by default on a terminal only.
+        progress: show a bar; by default on a terminal and in a notebook only. Elsewhere,
+            True prints a line every ten seconds.
     """
     if not isinstance(estimator, TrainedEstimator):
         raise InputError(

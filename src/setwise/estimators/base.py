@@ -50,7 +50,8 @@ class Estimator(BaseEstimator):
                 a fifth of the training sets (whole groups, where a group column was read).
             checkpoint: a folder for the state of a long fit; the same call after a kill goes on
                 from there and ends with the identical model.
-            progress: show a bar; by default on a terminal only.
+            progress: show a bar; by default on a terminal and in a notebook only. Elsewhere,
+                True prints a line every ten seconds.
         """
 
     def predict_proba(self, data: Any) -> Float[np.ndarray, " rows"]:
