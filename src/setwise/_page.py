@@ -1,4 +1,5 @@
-"""Self-contained HTML pages: one look for all reports, and no request to the network."""
+"""Self-contained HTML: one look for reports and for results in notebooks, and no request to the
+network."""
 
 import html
 from collections.abc import Collection, Sequence
@@ -32,6 +33,15 @@ figcaption { color: #444; font-size: .9rem; }
 """
 
 
+NOTEBOOK_STYLE = """\
+.setwise .scroll { overflow-x: auto; }
+.setwise table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: .3rem 0; }
+.setwise th, .setwise td { padding: .2rem .6rem; text-align: left; white-space: nowrap; }
+.setwise table.numbers :is(th, td):not(:first-child) { text-align: right; }
+"""
+ROWS_IN_NOTEBOOK = 100
+
+
 def write_page(path: str | Path, title: str, body: str, style: str) -> None:
     """Write a page, whole or not at all; the title is text, the body and the style are code."""
     check_writable(path)
@@ -58,6 +68,29 @@ def table_html(
         f'<div class="scroll"><table class="{kind}"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def notebook_html(
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    title: str = "",
+    note: str = "",
+    kind: str = "numbers",
+) -> str:
+    """A table of text as a notebook shows it, with a line above and one below.
+
+    Of a long table the first rows are shown, and the line below says how many there are.
+
+    >>> "<td>&lt;b&gt;</td>" in notebook_html(["name"], [["<b>"]])
+    True
+    """
+    if len(rows) > ROWS_IN_NOTEBOOK:
+        cut = f"The first {ROWS_IN_NOTEBOOK} of {len(rows):,} rows; to_frame() has all of them."
+        rows, note = rows[:ROWS_IN_NOTEBOOK], f"{cut} {note}".strip()
+    above, below = (f"<p>{html.escape(one)}</p>" if one else "" for one in (title, note))
+    table = table_html(heads, rows, kind)
+    return f'<div class="setwise"><style>{NOTEBOOK_STYLE}</style>{above}{table}{below}</div>'
 
 
 def figure_html(picture: str, caption: str) -> str:

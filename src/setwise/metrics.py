@@ -6,9 +6,12 @@ uniform among the places that they share. Array order never decides.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+
+from setwise._page import notebook_html
 
 HIGHER_IS_BETTER: Mapping[str, bool] = {
     "top1": True,
@@ -90,6 +93,21 @@ class Metrics(Mapping[str, float]):
         if name.startswith("_") or name not in HIGHER_IS_BETTER:
             raise AttributeError(name)
         return self.values_[name]
+
+    def to_frame(self) -> Any:
+        """A Polars frame: metric, value, standard_error (null where a measure has none)."""
+        import polars as pl
+
+        errors = [self.standard_errors.get(name) for name in self]
+        return pl.DataFrame(
+            {"metric": list(self), "value": list(self.values()), "standard_error": errors},
+            schema={"metric": pl.String, "value": pl.Float64, "standard_error": pl.Float64},
+        ).fill_nan(None)
+
+    def _repr_html_(self) -> str:
+        errors = {name: f"{one:.4f}" for name, one in self.standard_errors.items() if one == one}
+        rows = [[name, f"{value:.4f}", errors.get(name, "")] for name, value in self.items()]
+        return notebook_html(["metric", "value", "std. error"], rows, note=f"{self.sets:,} sets")
 
     def __repr__(self) -> str:
         parts = [

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from setwise._errors import InputError
+from setwise._page import notebook_html
 from setwise._shapes import Float, Int, Shaped
 from setwise.choices.columns import Column, rows_of
 from setwise.choices.features import Roles
 from setwise.choices.mapped import StoredColumns
 
 ROWS_A_BLOCK = 1_000_000
+SETS_SHOWN, ROWS_SHOWN, COLUMNS_SHOWN = 3, 12, 20  # in a notebook
 
 
 @dataclass(frozen=True)
@@ -165,12 +167,93 @@ class Choices:
         """Values of the rows, put back in the order in which the table had them."""
         return values[np.argsort(self.rows, kind="stable")]
 
-    def __repr__(self) -> str:
+    def to_frame(self) -> Any:
+        """The long table as a Polars frame: one row per item, in the order of the table read.
+
+        Columns have their names in that table: the set, the item columns, the context, then the
+        chosen column (0 and 1), weight, group and time, where there are such. Values are as they
+        were read, before transforms and encoding; missing ones are null. ``to_pandas()`` of the
+        frame makes it a pandas frame. Choices on disk are read whole.
+
+        >>> import setwise as sw
+        >>> table = {"trip": [7, 9, 7, 9], "cost": [3.0, 1.0, 2.0, 5.0], "taken": [0, 1, 1, 0]}
+        >>> sw.read(table, set="trip", chosen="taken").to_frame().to_dict(as_series=False)
+        {'trip': [7, 9, 7, 9], 'cost': [3.0, 1.0, 2.0, 5.0], 'taken': [0, 1, 1, 0]}
+        """
+        import polars as pl
+
+        roles, owner = self.roles, np.repeat(np.arange(len(self)), self.sizes)
+        columns = {roles.set: Column(self.set_ids[owner]), **self.columns}
+        columns |= {name: column.take(owner) for name, column in self.context.items()}
+        if self.chosen is not None and roles.chosen is not None:
+            place = np.arange(len(owner)) - self.offsets[owner]
+            columns[roles.chosen] = Column((place == self.chosen[owner]).astype(np.int64))
+        for role in ("weight", "group", "time"):
+            values, name = getattr(self, role), getattr(roles, role)
+            if values is not None and name is not None:
+                columns.setdefault(name, Column(values[owner]))
+        order = np.argsort(self.rows, kind="stable")
+        return pl.DataFrame([_series(name, one.take(order)) for name, one in columns.items()])
+
+    def _repr_html_(self) -> str:
+        named = {
+            role: [str(one) for one in feature]
+            for role, feature in (("items", self.roles.items), ("context", self.roles.context))
+        }
+        for role in ("set", "chosen", "weight", "group", "time"):
+            name = getattr(self.roles, role)
+            named[role] = [] if name is None else [name]
+        parts = [[role, ", ".join(names)] for role, names in named.items() if names]
+        if self.outside:
+            parts.append(["outside option", "may be chosen from every set"])
+        fits = int(np.searchsorted(self.offsets, ROWS_SHOWN, "right")) - 1
+        shown = self.take(np.arange(min(len(self), SETS_SHOWN, max(fits, 1))))
+        frame = shown.to_frame()
+        first = frame.head(ROWS_SHOWN)[:, :COLUMNS_SHOWN]
+        note = "" if len(shown) == len(self) else f"The first {len(shown)} of {len(self):,} sets."
+        if first.shape != frame.shape:
+            note += f" {first.width} of {frame.width} columns, {first.height} of {frame.height} "
+            note += "rows of these sets; to_frame() has all."
+        rows = [["" if one is None else _text(one) for one in row] for row in first.rows()]
+        roles = notebook_html(["role", "columns"], parts, title=self._extent(), kind="")
+        return roles + notebook_html(first.columns, rows, note=note.strip())
+
+    def _extent(self) -> str:
         sizes = self.sizes
-        low, high = sizes.min(), sizes.max()
+        low, high = (sizes.min(), sizes.max()) if len(sizes) else (0, 0)
         items = f"{low} items" if low == high else f"{low} to {high} items"
-        text = f"{len(self):,} sets of {items}, {self.offsets[-1]:,} rows; items: "
+        return f"{len(self):,} sets of {items}, {self.offsets[-1]:,} rows"
+
+    def __repr__(self) -> str:
+        text = f"{self._extent()}; items: "
         text += ", ".join(map(str, self.roles.items))
         if self.roles.context:
             text += "; context: " + ", ".join(map(str, self.roles.context))
         return f"Choices({text})"
+
+
+def _series(name: str, column: Column) -> Any:
+    """A column as a Polars series, null where it is missing."""
+    import polars as pl
+
+    values = column.values
+    if column.levels is not None:
+        codes = pl.Series(name, values.astype(np.int64))
+        levels = pl.Series(name, list(column.levels), dtype=pl.String)
+        return levels.gather(codes.set(codes < 0, None)).alias(name)
+    if values.dtype.kind == "M":
+        return _dates(name, values)
+    return pl.Series(name, values, nan_to_null=True)
+
+
+def _dates(name: str, values: Shaped[np.ndarray, " n"]) -> Any:
+    """Days where no value has a time of day, else microseconds: what Polars knows."""
+    import polars as pl
+
+    days = values.astype("datetime64[D]")
+    whole = bool(((days == values) | np.isnat(values)).all())
+    return pl.Series(name, days if whole else values.astype("datetime64[us]"))
+
+
+def _text(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

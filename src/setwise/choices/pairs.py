@@ -1,6 +1,7 @@
 """Numbers for pairs of items: of every set a matrix, kept flat as the sets themselves are."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +47,14 @@ class Pairs:
         """Where a and b are one item."""
         _, a, b = self.places()
         return a == b
+
+    def to_frame(self, item: str, value: str, because_of: str = "because_of") -> Any:
+        """A Polars frame, one row per pair: set_number, a, b and the value, by these names."""
+        import polars as pl
+
+        sets, a, b = self.places()
+        columns = {"set_number": sets, item: a, because_of: b, value: self.values}
+        return pl.DataFrame(columns, nan_to_null=True)
 
     def between(
         self, codes: Int[np.ndarray, " rows"], levels: int, apart: bool

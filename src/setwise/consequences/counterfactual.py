@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from setwise._page import notebook_html
 from setwise.choices import Choices
 from setwise.choices.alternatives import OUTSIDE, Alternatives, column_of
 from setwise.consequences.changes import ADDED, Add, Change, Remove, Reprice, applied
@@ -15,6 +16,8 @@ from setwise.consequences.surplus import surplus
 from setwise.estimators import Estimator
 from setwise.metrics import standard_error
 from setwise.violations.bootstrap import SetMean
+
+ROWS_SHOWN = 12  # in a notebook
 
 __all__ = ["Add", "Counterfactual", "Remove", "Reprice", "ShareChange", "counterfactual"]
 
@@ -28,6 +31,29 @@ class ShareChange:
     after: Float[np.ndarray, " levels"]
     standard_errors: Float[np.ndarray, " levels"]
     """Of after - before, over sets: each set is compared with itself."""
+
+    def to_frame(self) -> Any:
+        """A Polars frame: alternative, before, after, change, standard_error (of the change)."""
+        import polars as pl
+
+        columns = {
+            "alternative": list(self.names), "before": self.before, "after": self.after,
+            "change": self.after - self.before, "standard_error": self.standard_errors,
+        }  # fmt: skip
+        return pl.DataFrame(columns, nan_to_null=True)
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    def html(self, title: str = "", note: str = "") -> str:
+        """The table as a notebook shows it, with a line above and one below."""
+        rows = [
+            [name, f"{before:.4f}", f"{after:.4f}", f"{change:+.4f}",
+             "" if error is None else f"{error:.4f}"]
+            for name, before, after, change, error in self.to_frame().rows()
+        ]  # fmt: skip
+        heads = ["alternative", "before", "after", "change", "± s.e."]
+        return notebook_html(heads, rows, title=title, note=note)
 
     def __str__(self) -> str:
         width = max(len(name) for name in (*self.names, "alternative"))
@@ -69,19 +95,36 @@ class Counterfactual:
             {"set": self.set_ids, "row": self.row, "before": self.before, "after": self.after}
         )
 
+    def _repr_html_(self) -> str:
+        title = f"{self._changes()}; {self._leaving()}"
+        if self.shares is not None:
+            return self.shares.html(title, self._surplus())
+        first = self.to_frame().head(ROWS_SHOWN)
+        rows = [[str(set), str(row), f"{p:.4f}", f"{q:.4f}"] for set, row, p, q in first.rows()]
+        note = "" if len(self.row) <= ROWS_SHOWN else f"The first of {len(self.row):,} rows."
+        return notebook_html(first.columns, rows, title=title, note=f"{note} {self._surplus()}")
+
     def __str__(self) -> str:
-        left = np.maximum(self.before - self.after, 0).sum() / self.sets
-        lines = [f"{self.sets:,} sets; " + "; then ".join(str(one) for one in self.changes)]
-        lines.append(f"of 100 choices, {100 * left:.1f} leave their item")
+        lines = [self._changes(), self._leaving()]
         if self.shares is not None:
             lines.append(str(self.shares))
-        if self.surplus is not None:
-            low, high = self.surplus.interval()
-            lines.append(
-                f"consumer surplus a choice {self.surplus.mean:+.4f}, 95% over sets from "
-                f"{low:+.4f} to {high:+.4f}, in units of price"
-            )
-        return "\n".join(lines)
+        return "\n".join([*lines, self._surplus()] if self.surplus is not None else lines)
+
+    def _changes(self) -> str:
+        return f"{self.sets:,} sets; " + "; then ".join(str(one) for one in self.changes)
+
+    def _leaving(self) -> str:
+        left = np.maximum(self.before - self.after, 0).sum() / self.sets
+        return f"of 100 choices, {100 * left:.1f} leave their item"
+
+    def _surplus(self) -> str:
+        if self.surplus is None:
+            return ""
+        low, high = self.surplus.interval()
+        return (
+            f"consumer surplus a choice {self.surplus.mean:+.4f}, 95% over sets from "
+            f"{low:+.4f} to {high:+.4f}, in units of price"
+        )
 
 
 def counterfactual(

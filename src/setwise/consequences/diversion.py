@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from setwise._page import notebook_html
 from setwise.choices.pairs import Pairs
 from setwise.consequences.derivatives import sensitivity
 from setwise.estimators import Estimator
@@ -31,10 +32,30 @@ class Diversions:
         """The matrix of one set."""
         return self.pairs.of_set(number)
 
+    def to_frame(self) -> Any:
+        """A Polars frame, one row per pair: with ``by`` of alternatives, else of items of a set.
+
+        Columns of alternatives: to, from, ratio, low, high (95 %). Of items: set_number, to, from,
+        ratio, all counted from 0 in the order of the sets.
+        """
+        if self.between is None:
+            return self.pairs.to_frame("to", "ratio", because_of="from")
+        return self.between.to_frame("to", "from").rename({"value": "ratio"})
+
+    def _repr_html_(self) -> str:
+        if self.between is not None:
+            return self.between.html(self._head())
+        first = self.of_set(0)
+        heads = ["first set", *(f"from item {b}" for b in range(first.shape[1]))]
+        rows = [[f"to item {a}", *(f"{one:.4f}" for one in row)] for a, row in enumerate(first)]
+        return notebook_html(heads, rows, title=self._head())
+
     def __str__(self) -> str:
+        return self._head() if self.between is None else f"{self._head()}\n{self.between}"
+
+    def _head(self) -> str:
         how = "by taking items away" if self.column is None else f"by '{self.column}'"
-        head = f"diversion ratios {how}, {len(self.pairs):,} sets: from the column to the row"
-        return head if self.between is None else f"{head}\n{self.between}"
+        return f"diversion ratios {how}, {len(self.pairs):,} sets: from the column to the row"
 
 
 def diversion_ratios(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
+from setwise._page import notebook_html
 from setwise.choices.pairs import Pairs
 from setwise.consequences.derivatives import sensitivity
 from setwise.estimators import Estimator
@@ -44,6 +45,25 @@ class Elasticities:
         """95% by the bootstrap over sets, of the own or the cross mean."""
         low, high = bootstrap(*self._sums(self.pairs.same() == own), seed=seed)
         return float(low), float(high)
+
+    def to_frame(self) -> Any:
+        """A Polars frame, one row per pair: with ``by`` of alternatives, else of items of a set.
+
+        Columns of alternatives: alternative, because_of, elasticity, low, high (95 %). Of items:
+        set_number, item, because_of, elasticity, all counted from 0 in the order of the sets.
+        """
+        if self.between is None:
+            return self.pairs.to_frame("item", "elasticity")
+        return self.between.to_frame().rename({"value": "elasticity"})
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for name, mean, own in (("own", self.own, True), ("cross", self.cross, False)):
+            low, high = self.interval(own)
+            rows.append([name, f"{mean:.4f}", f"[{low:.4f}, {high:.4f}]"])
+        title = f"Elasticities with respect to '{self.column}', {len(self.pairs):,} sets"
+        table = notebook_html(["", "mean", "95% interval"], rows, title=title)
+        return table if self.between is None else table + self.between.html()
 
     def __str__(self) -> str:
         lines = [f"elasticities with respect to '{self.column}', {len(self.pairs):,} sets"]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from setwise._page import notebook_html
 from setwise.choices import Choices
 from setwise.choices.alternatives import Alternatives
 from setwise.estimators import Estimator
@@ -32,6 +33,23 @@ class Shares:
 
     def __getitem__(self, name: str) -> float:
         return float(self.values[self.names.index(name)])
+
+    def to_frame(self) -> Any:
+        """A Polars frame: alternative, share, standard_error."""
+        import polars as pl
+
+        columns = {"alternative": list(self.names), "share": self.values}
+        return pl.DataFrame(columns | {"standard_error": self.standard_errors}, nan_to_null=True)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [name, f"{value:.4f}", f"{error:.4f}"]
+            for name, value, error in zip(
+                self.names, self.values, self.standard_errors, strict=True
+            )
+        ]
+        heads = ["alternative", "share", "std. error"]
+        return notebook_html(heads, rows, note=f"{self.sets:,} sets")
 
     def __str__(self) -> str:
         width = max(len(name) for name in (*self.names, "alternative"))

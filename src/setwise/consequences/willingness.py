@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from setwise._errors import InputError
+from setwise._page import notebook_html
 from setwise.choices import Schema
 from setwise.estimators import (
     MNL,
@@ -17,8 +18,7 @@ from setwise.estimators import (
     WithinSetMNL,
 )
 from setwise.estimators.basic import LinearScorer
-
-NORMAL = 1.959964  # the normal distribution's 97.5th percentile
+from setwise.estimators.summary import NORMAL
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +40,28 @@ class WillingnessToPay:
     def __getitem__(self, name: str) -> float:
         return float(self.values[self.names.index(name)])
 
+    def to_frame(self) -> Any:
+        """A Polars frame: feature, worth, standard_error, and the 95 % interval low, high."""
+        import polars as pl
+
+        reach = NORMAL * self.standard_errors
+        columns = {
+            "feature": list(self.names), "worth": self.values,
+            "standard_error": self.standard_errors,
+            "low": self.values - reach, "high": self.values + reach,
+        }  # fmt: skip
+        return pl.DataFrame(columns, nan_to_null=True)
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for name, value, error, low, high in self.to_frame().rows():
+            known = ["", "reference"]
+            if error is not None:
+                known = [f"{error:.4f}", f"[{low:.3f}, {high:.3f}]"]
+            rows.append([name, f"{value:.4f}", *known])
+        heads = ["feature", "worth", "std. error", "95% interval"]
+        return notebook_html(heads, rows, note=self._note())
+
     def __str__(self) -> str:
         width = max(len(name) for name in (*self.names, "feature"))
         lines = [f"{'feature':<{width}} {'worth':>11}  {'std. error':>10}  95% interval"]
@@ -49,8 +71,10 @@ class WillingnessToPay:
                 continue
             low, high = value - NORMAL * error, value + NORMAL * error
             lines.append(f"{name:<{width}} {value:>11.4f}  {error:>10.4f}  [{low:.3f}, {high:.3f}]")
-        note = f"in units of '{self.price}'; negative: what people would be paid for one more"
-        return "\n".join([*lines, note])
+        return "\n".join([*lines, self._note()])
+
+    def _note(self) -> str:
+        return f"in units of '{self.price}'; negative: what people would be paid for one more"
 
 
 @dataclass(frozen=True, eq=False)

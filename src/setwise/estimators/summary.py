@@ -8,12 +8,17 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import ndtr
 
+from setwise._page import notebook_html
+
+NORMAL = 1.959964  # the normal distribution's 97.5th percentile
 REFERENCE = "reference: not identified by itself"
 
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """A logit's estimates; ``print`` shows the table, :meth:`to_json` gives plain values.
+    """A logit's estimates; ``print`` and notebooks show the table.
+
+    :meth:`to_frame` gives it as a Polars frame, :meth:`to_json` as plain values.
 
     ``fixed`` says why a coefficient that was not estimated has its value (a reference level
     otherwise); ``null`` holds the values that z and p test against (0 otherwise); ``note`` is one
@@ -78,6 +83,36 @@ class Summary:
             **{name: getattr(self, name) for name in (*whole, "rho2", "aic", "bic")},
         }
 
+    def to_frame(self) -> Any:
+        """A Polars frame: name, coefficient, standard_error, z, p, and the 95 % interval low, high.
+
+        Where a coefficient was not estimated, all but the first two are null.
+        """
+        import polars as pl
+
+        reach = NORMAL * self.standard_errors
+        columns = {
+            "name": list(self.names), "coefficient": self.coefficients,
+            "standard_error": self.standard_errors, "z": self.z, "p": self.p,
+            "low": self.coefficients - reach, "high": self.coefficients + reach,
+        }  # fmt: skip
+        return pl.DataFrame(columns, nan_to_null=True)
+
+    def _repr_html_(self) -> str:
+        heads = ["feature", "estimate", "std. error", "z", "p"]
+        rows = []
+        for i, name in enumerate(self.names):
+            row = [name, f"{self.coefficients[i]:.6g}"]
+            if self.identified[i]:
+                row += [f"{self.standard_errors[i]:.6g}", f"{self.z[i]:.2f}", f"{self.p[i]:.3g}"]
+            else:
+                row += ["", "", "", self.fixed.get(name, REFERENCE)]
+            rows.append(row)
+        if not self.identified.all():
+            heads.append("")
+            rows = [row + [""] * (len(heads) - len(row)) for row in rows]
+        return notebook_html(heads, rows, note=f"{self._measures()}. {self.note}".strip())
+
     def __str__(self) -> str:
         width = max(len(name) for name in (*self.names, "feature"))
         lines = [f"{'feature':<{width}}  {'estimate':>12} {'std. error':>12} {'z':>9} {'p':>9}"]
@@ -88,12 +123,15 @@ class Summary:
                 lines.append(f"{estimate} {error} {self.z[i]:>9.2f} {self.p[i]:>9.3g}")
             else:
                 lines.append(f"{estimate} ({self.fixed.get(name, REFERENCE)})")
-        lines.append(
+        lines.append(self._measures())
+        return "\n".join([*lines, self.note] if self.note else lines)
+
+    def _measures(self) -> str:
+        return (
             f"log-likelihood {self.log_likelihood:.3f} (equal chances "
             f"{self.null_log_likelihood:.3f}), rho² {self.rho2:.4f}, AIC {self.aic:.1f}, "
             f"BIC {self.bic:.1f}, {self.sets:,} sets"
         )
-        return "\n".join([*lines, self.note] if self.note else lines)
 
 
 def _finite(value: float) -> float | None:

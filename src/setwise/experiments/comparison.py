@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from setwise._crew import Alone, Crew, Parcel, Tell
 from setwise._errors import InputError
+from setwise._page import notebook_html
 from setwise.choices import Choices, split
 from setwise.estimators import Estimator, TrainedEstimator, named
 from setwise.estimators.base import trainable
@@ -18,6 +19,8 @@ from setwise.experiments import statistics
 from setwise.experiments.tuned import check_splits, tune_parts
 from setwise.metrics import HIGHER_IS_BETTER
 from setwise.tuning import Tuning
+
+HEADS = ("model", "top-1 %", "top-5 %", "mean rank", "MRR", "NLL", "difference", "p", "seconds")
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,8 @@ class Row:
 class Comparison:
     """Results of all models on all splits.
 
-    ``print`` shows the leaderboard; :meth:`to_json` gives everything as plain values.
+    ``print`` and notebooks show the leaderboard; :meth:`to_frame` gives it as a Polars frame,
+    :meth:`to_json` everything as plain values.
     """
 
     cells: tuple[Cell, ...]
@@ -105,6 +109,30 @@ class Comparison:
             "cells": [asdict(cell) for cell in self.cells],
         }
 
+    def to_frame(self) -> Any:
+        """A Polars frame of the leaderboard, best model first.
+
+        Columns: model; each measure's mean over splits and its standard error, such as nll and
+        nll_standard_error; difference from the best model, its standard error and p; seconds.
+        """
+        import polars as pl
+
+        rows = self.leaderboard()
+        columns: dict[str, list[Any]] = {"model": [row.model for row in rows]}
+        for name in rows[0].mean:
+            columns[name] = [row.mean[name] for row in rows]
+            columns[f"{name}_standard_error"] = [row.standard_error[name] for row in rows]
+        for name in ("difference", "difference_standard_error", "p", "seconds"):
+            columns[name] = [getattr(row, name) for row in rows]
+        types = {name: pl.String if name == "model" else pl.Float64 for name in columns}
+        return pl.DataFrame(columns, schema=types).fill_nan(None)
+
+    def _repr_html_(self) -> str:
+        splits = len({cell.split for cell in self.cells})
+        note = f"Means over {splits} splits; differences in {self.metric} from the first model."
+        rows = [cells(row) for row in self.leaderboard()]
+        return notebook_html(HEADS, rows, title=self.data, note=note)
+
     def __str__(self) -> str:
         lines = [f"{'model':<16} {'top-1 %':>14} {'mean rank':>15} {'NLL':>17}"]
         for row in self.leaderboard():
@@ -115,6 +143,25 @@ class Comparison:
                 f"{mean['nll']:>9.4f} ± {error['nll']:.4f}"
             )
         return "\n".join(lines)
+
+
+def cells(row: Row) -> list[str]:
+    """A row of the leaderboard as text, under HEADS: for pages, notebooks and the terminal."""
+
+    def measured(name: str, unit: int, digits: int) -> str:
+        error = row.standard_error[name] * unit
+        text = f"{row.mean[name] * unit:.{digits}f}"
+        return text if error != error else f"{text} ± {error:.{digits}f}"
+
+    shown = [measured("top1", 100, 2), measured("top5", 100, 2), measured("mean_rank", 1, 3)]
+    shown += [measured("mrr", 1, 4), measured("nll", 1, 4)]
+    if row.p is None:
+        compared = ["best", ""]
+    else:
+        sure = row.p == row.p  # a single split has neither a standard error nor a p-value
+        error = f" ± {row.difference_standard_error:.4f}" if sure else ""
+        compared = [f"{row.difference:+.4f}{error}", f"{row.p:.2g}" if sure else ""]
+    return [row.model, *shown, *compared, f"{row.seconds:.1f}"]
 
 
 def compare(

@@ -5,9 +5,7 @@ from pathlib import Path
 
 from setwise._page import write_page
 from setwise.experiments import figures
-from setwise.experiments.comparison import Comparison, Row
-
-HEADS = ("model", "top-1 %", "top-5 %", "mean rank", "MRR", "NLL", "difference", "p", "seconds")
+from setwise.experiments.comparison import HEADS, Comparison, cells
 
 STYLE = """th, td { padding: .35rem .5rem; text-align: right; border-bottom: 1px solid #8884;
   white-space: nowrap; }
@@ -81,22 +79,3 @@ def _table(comparison: Comparison) -> str:
         for row in comparison.leaderboard()
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def cells(row: Row) -> list[str]:
-    """A row of the leaderboard as text, as the page and the terminal show it."""
-
-    def measured(name: str, unit: int, digits: int) -> str:
-        error = row.standard_error[name] * unit
-        text = f"{row.mean[name] * unit:.{digits}f}"
-        return text if error != error else f"{text} ± {error:.{digits}f}"
-
-    shown = [measured("top1", 100, 2), measured("top5", 100, 2), measured("mean_rank", 1, 3)]
-    shown += [measured("mrr", 1, 4), measured("nll", 1, 4)]
-    if row.p is None:
-        compared = ["best", ""]
-    else:
-        sure = row.p == row.p  # a single split has neither a standard error nor a p-value
-        error = f" ± {row.difference_standard_error:.4f}" if sure else ""
-        compared = [f"{row.difference:+.4f}{error}", f"{row.p:.2g}" if sure else ""]
-    return [row.model, *shown, *compared, f"{row.seconds:.1f}"]

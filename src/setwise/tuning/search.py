@@ -12,6 +12,7 @@ import numpy as np
 
 from setwise._crew import Crew
 from setwise._errors import InputError
+from setwise._page import notebook_html
 from setwise.choices import Choices
 from setwise.estimators import Estimator, TrainedEstimator, named
 from setwise.estimators.base import held_out, trainable
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 SECONDS_BETWEEN_LOOKS = 1.0
+BEST_SHOWN = 10  # trials in a notebook
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,38 @@ class Tuned:
         values = [math.nan if trial.pruned else trial.value for trial in self.trials]
         best = np.fmax if self.measure == "accuracy" else np.fmin
         return best.accumulate(values).tolist()
+
+    def to_frame(self) -> Any:
+        """A Polars frame of the trials in their order.
+
+        Columns: trial, one per option of the space, the validation measure ("nll" or "accuracy"),
+        and pruned.
+        """
+        import polars as pl
+
+        options = {name: [one.values[name] for one in self.trials] for name in self.values}
+        columns = {
+            "trial": [one.number for one in self.trials], **options,
+            self.measure: [one.value for one in self.trials],
+            "pruned": [one.pruned for one in self.trials],
+        }  # fmt: skip
+        return pl.DataFrame(columns, strict=False)
+
+    def _repr_html_(self) -> str:
+        sign = -1 if self.measure == "accuracy" else 1
+        best = sorted(self.trials, key=lambda one: (one.pruned, sign * one.value))
+        rows = [
+            [str(one.number), *(_text(one.values[name]) for name in self.values),
+             "pruned" if one.pruned else f"{one.value:.4f}"]
+            for one in best
+        ]  # fmt: skip
+        return notebook_html(
+            ["trial", *self.values, f"validation {self.measure}"],
+            rows[:BEST_SHOWN],
+            title=f"{type(self.estimator).__name__}: the best of {len(self.trials)} trials has "
+            f"a validation {self.measure} of {self.value:.4f}",
+            note="" if len(rows) <= BEST_SHOWN else f"The {BEST_SHOWN} best; to_frame() has all.",
+        )
 
 
 def tune(
@@ -131,6 +165,10 @@ def tune_tasks(
             )
             for study, estimator in zip(job.studies, estimators, strict=True)
         ]
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _trial(trial: "FrozenTrial") -> Trial:

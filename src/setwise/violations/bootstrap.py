@@ -5,11 +5,13 @@ Where one person makes many choices, people are drawn instead, each with all of 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from setwise._errors import InputError
+from setwise._page import notebook_html
 from setwise.violations.capacity import Violations
 from setwise.violations.people import Group, error_of_mean, numbered
 
@@ -97,6 +99,34 @@ class LevelMatrix:
         below = np.broadcast_to(below, above.shape)
         low, high = bootstrap(above, below, group=group)
         return cls(tuple(names), _over(above.sum(0), below.sum(0)), low, high)
+
+    def to_frame(self, of: str = "alternative", because_of: str = "because_of") -> Any:
+        """A Polars frame, one row per pair: alternative, because_of, value, low, high.
+
+        ``of`` and ``because_of`` are other names for the first two columns.
+        """
+        import polars as pl
+
+        changed, cause = np.indices(self.values.shape)
+        names = np.array(self.names, object)
+        columns = {
+            of: pl.Series(names[changed.ravel()].tolist(), dtype=pl.String),
+            because_of: pl.Series(names[cause.ravel()].tolist(), dtype=pl.String),
+            "value": self.values.ravel(), "low": self.low.ravel(), "high": self.high.ravel(),
+        }  # fmt: skip
+        return pl.DataFrame(columns, nan_to_null=True)
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    def html(self, title: str = "") -> str:
+        """The matrix as a notebook shows it, with a line above."""
+        rows = [
+            [name, *("" if one != one else f"{one:.4f}" for one in row)]
+            for name, row in zip(self.names, self.values, strict=True)
+        ]
+        note = "Rows: what changes. Columns: because of which alternative."
+        return notebook_html(["", *self.names], rows, title=title, note=note)
 
     def __str__(self) -> str:
         width = max(len(name) for name in self.names)

@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool
 
 from setwise._errors import InputError
+from setwise._page import notebook_html
 from setwise.choices import Choices
 from setwise.estimators import Estimator
 from setwise.violations.bootstrap import Interval, bootstrap_interval
@@ -71,6 +73,28 @@ class CapacityByRegion:
             )
             for one in self.regions
         ]
+
+    def to_frame(self) -> Any:
+        """A Polars frame: right, sets, share, model, kappa, low, high; one row a region and model.
+
+        ``right`` names the models that are right there.
+        """
+        import polars as pl
+
+        cells = [(one, name) for one in self.regions for name in self.models]
+        columns = {
+            "right": [region_name(one.right, len(self.models)) for one, _ in cells],
+            "sets": [one.sets for one, _ in cells],
+            "share": [one.share for one, _ in cells],
+            "model": [name for _, name in cells],
+            "kappa": [one.kappa[name] for one, name in cells],
+            "low": [one.intervals[name][0] for one, name in cells],
+            "high": [one.intervals[name][1] for one, name in cells],
+        }
+        return pl.DataFrame(columns).fill_nan(None)
+
+    def _repr_html_(self) -> str:
+        return notebook_html(self.heads, self.rows())
 
     def __str__(self) -> str:
         table = [self.heads, *self.rows()]

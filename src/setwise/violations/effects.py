@@ -137,6 +137,14 @@ class DecoyEffect:
         a, b = self.without
         return (self.p_a > a + ROUNDING) | (self.p_b > b + ROUNDING)
 
+    def to_frame(self) -> Any:
+        """A Polars frame, one row per place: the decoy's features, p_a, p_b, p_decoy, shift."""
+        import polars as pl
+
+        places = dict(zip(self.features, self.places.T, strict=True))
+        found = {name: getattr(self, name) for name in ("p_a", "p_b", "p_decoy", "shift")}
+        return pl.DataFrame(places | found)
+
 
 def decoy_effect(
     estimator: Estimator,

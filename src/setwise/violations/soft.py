@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float
 from scipy.special import logsumexp
 
 from setwise._errors import InputError
+from setwise._page import notebook_html
 from setwise.estimators import Estimator
 from setwise.violations.bootstrap import SetMean
 from setwise.violations.people import Group, people
@@ -30,6 +31,30 @@ class SoftViolations:
     """Mean of |log P_s(a)/P_s(b) - log P_{s-x}(a)/P_{s-x}(b)|; 0 is IIA."""
     regularity: SetMean
     """How often P(a) falls when an item x leaves (rises when it is added); 0 for random utility."""
+
+    def to_frame(self) -> Any:
+        """A Polars frame: measure, mean, low, high (95 %) and sets, one row per measure."""
+        import polars as pl
+
+        measures = {"odds": self.odds, "regularity": self.regularity}
+        intervals = [one.interval() for one in measures.values()]
+        return pl.DataFrame(
+            {
+                "measure": list(measures),
+                "mean": [one.mean for one in measures.values()],
+                "low": [low for low, _ in intervals],
+                "high": [high for _, high in intervals],
+                "sets": [one.sets for one in measures.values()],
+            }
+        ).fill_nan(None)
+
+    def _repr_html_(self) -> str:
+        rows = [
+            [f"{one:.4f}" if isinstance(one, float) else str("" if one is None else one)
+             for one in row]
+            for row in self.to_frame().rows()
+        ]  # fmt: skip
+        return notebook_html(["measure", "mean", "low", "high", "sets"], rows)
 
     def __str__(self) -> str:
         lines = []
