@@ -45,7 +45,7 @@ LAYERS = (
         "theory",
         "consequences",
     },
-    {"experiments"},
+    {"experiments", "plots"},
     {"cli", "server", "cluster", "__main__"},
 )
 LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}

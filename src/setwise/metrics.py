@@ -180,9 +180,49 @@ class Outcomes:
     def _calibration_error(self, share: Float[np.ndarray, " sets"]) -> float:
         """Expected calibration error of the predicted item, in bins of equal numbers of sets."""
         gap = share * (self.ranks.top(1) - self.confidence)
+        return float(sum(abs(gap[b].sum()) for b in self._bins()))
+
+    def reliability(self, weight: Float[np.ndarray, " sets"] | None = None) -> "Reliability":
+        """How often predictions of each confidence are right: the bins of the calibration error."""
+        weight = np.ones(len(self.nll)) if weight is None else weight
+        hits, bins = self.ranks.top(1), self._bins()
+        shares = [weight[b] / weight[b].sum() for b in bins]
+        hit_rates = np.array([hits[b] @ share for b, share in zip(bins, shares, strict=True)])
+        confidence = [self.confidence[b] @ share for b, share in zip(bins, shares, strict=True)]
+        low, high = _wilson(hit_rates, np.array([1 / (share @ share) for share in shares]))
+        sets = np.array([len(b) for b in bins])
+        return Reliability(np.array(confidence), hit_rates, low, high, sets)
+
+    def _bins(self) -> list[Int[np.ndarray, " _"]]:
+        """Sets of similar confidence, equally many in each bin."""
         order = np.argsort(self.confidence, kind="stable")
-        bins = np.array_split(order, min(CALIBRATION_BINS, len(order)))
-        return float(sum(abs(gap[b].sum()) for b in bins))
+        return np.array_split(order, min(CALIBRATION_BINS, len(order)))
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """Of each bin of sets, in order of confidence: what was predicted, and how often it was right.
+
+    ``confidence`` is the mean probability of the predicted item, ``hit_rate`` how often it was
+    chosen, with its 95 % interval from ``low`` to ``high`` (Wilson 1927), ``sets`` how many there
+    are. A calibrated model has the two equal.
+    """
+
+    confidence: Float[np.ndarray, " bins"]
+    hit_rate: Float[np.ndarray, " bins"]
+    low: Float[np.ndarray, " bins"]
+    high: Float[np.ndarray, " bins"]
+    sets: Int[np.ndarray, " bins"]
+
+
+def _wilson(
+    rate: Float[np.ndarray, " bins"], count: Float[np.ndarray, " bins"]
+) -> tuple[Float[np.ndarray, " bins"], Float[np.ndarray, " bins"]]:
+    """The 95 % interval of a share of so many; it stays within 0 and 1."""
+    z2 = 1.959964**2
+    middle = (rate + z2 / (2 * count)) / (1 + z2 / count)
+    reach = np.sqrt(z2 * (rate * (1 - rate) + z2 / (4 * count)) / count) / (1 + z2 / count)
+    return middle - reach, middle + reach
 
 
 def measure(

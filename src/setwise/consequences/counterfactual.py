@@ -161,7 +161,7 @@ def counterfactual(
     changes = tuple(change) if isinstance(change, Sequence) else (change,)
     names = {name for one in changes for name in one.columns}
     names |= set() if by is None else {by} if isinstance(by, str) else set(by)
-    schema, known = estimator.schema_, _with_columns(choices, data, names)
+    schema, known = estimator.schema_, with_columns(choices, data, names)
     changed = applied(changes, known, schema)
     before = probabilities(estimator, choices)
     after = probabilities(estimator, changed)
@@ -183,7 +183,7 @@ def counterfactual(
     )
 
 
-def _with_columns(choices: Choices, data: Any, names: set[str]) -> Choices:
+def with_columns(choices: Choices, data: Any, names: set[str]) -> Choices:
     """In memory, with these columns of the table beside the features."""
     loaded = choices.in_memory()
     more = {n: column_of(data, choices, n) for n in sorted(names) if n not in loaded.columns}
