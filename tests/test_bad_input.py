@@ -513,7 +513,7 @@ OPTIONS = {
     "epochs of a logit": (["fit", "--model", "mnl", "--epochs", "3"], ["'mnl'", "no epochs"]),
     "no epochs": (["fit", "--epochs", "0"], ["epochs=0", "at least 1"]),
     "a negative seed": (["compare", "--models", "mnl", "--seed", "-1"], ["seed=-1", "at least 0"]),
-    "an empty sample": (["fit", "--max-sets", "0"], ["sample of 0 sets", "at least 1"]),
+    "an empty sample": (["fit", "--max-sets", "0"], ["sets=0", "at least 1"]),
     "sets too large": (["fit", "--min-items", "9"], ["no set has 9 to any", "have 2 to 3"]),
     "sets too small": (["fit", "--max-items", "1"], ["no set has 1 to 1", "have 2 to 3"]),
 }  # fmt: skip
@@ -537,7 +537,7 @@ def test_a_file_needs_the_names_of_its_columns(role, model, tmp_path, refused):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda choices: choices.sample(0), ["sample of 0 sets", "at least 1"]),
+        (lambda choices: choices.sample(0), ["sets=0", "at least 1"]),
         (lambda choices: choices.sample(2, seed=-1), ["seed=-1"]),
         (lambda choices: sw.compare(["oracle"], choices), ["no model 'oracle'"]),
         (lambda choices: sw.compare(["mnl"], choices, metric="luck"), ["metric 'luck'"]),

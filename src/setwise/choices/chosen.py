@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 
+from setwise._arguments import one_of
 from setwise._errors import InputError
 from setwise._shapes import Bool
 from setwise.choices.choices import Choices
@@ -26,8 +27,7 @@ class Irregular:
             "on_duplicate": ("error", "drop", "keep"),
         }
         for name, values in allowed.items():
-            if getattr(self, name) not in values:
-                raise InputError(f"{name}={getattr(self, name)!r} is not one of {values}")
+            one_of(*values)(name, getattr(self, name))
 
 
 def marks(table: Table, name: str) -> Bool[np.ndarray, " rows"]:
