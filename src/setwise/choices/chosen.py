@@ -34,7 +34,10 @@ def marks(table: Table, name: str) -> Bool[np.ndarray, " rows"]:
     """The chosen column as booleans, refusing anything but 0 and 1."""
     column = table.column(name, "chosen")
     if column.kind != "number":
-        raise InputError(f"chosen column '{name}' is a {column.kind}; it must hold 0 and 1")
+        raise InputError(
+            f"chosen column '{name}' is a {column.kind}, such as '{column.text()[0]}' at row 0; it "
+            "must hold 0 and 1, or booleans"
+        )
     wrong = ~np.isin(column.values, (0, 1))
     if wrong.any():
         row = int(np.argmax(wrong))
