@@ -175,6 +175,42 @@ s,x,c
 """
 
 
+CSV_OPTIONS = ("--sep", ";", "--decimal", ",", "--encoding", "latin-1")
+
+
+@pytest.fixture
+def german(folder):
+    """The table as spreadsheets of other countries write it."""
+    table = pl.read_parquet(folder / "trips.parquet").rename({"x0": "Größe"})
+    path = folder / "german.csv"
+    path.write_bytes(table.write_csv(separator=";", decimal_comma=True).encode("latin-1"))
+    return path
+
+
+def test_every_command_reads_csv_files_as_they_are_written_elsewhere(german, tmp_path):
+    model = tmp_path / "mnl.setwise"
+    run("fit", german, *ROLES, *CSV_OPTIONS, "--model", "mnl", "--out", model)
+    assert "Größe" in sw.load(model).schema_.item_names
+    measured = json.loads(run("evaluate", model, german, *CSV_OPTIONS, "--json").stdout)
+    assert measured["sets"] == 150
+    assert len(json.loads(run("predict", model, german, *CSV_OPTIONS, "--json").stdout)) > 300
+    assert "0 errors" in run("check", german, *ROLES, *CSV_OPTIONS).stdout
+    assert "Größe" in run("explain", model, german, *CSV_OPTIONS, "--column", "Größe").stdout
+    assert run("violations", model, german, *CSV_OPTIONS, "--max-sets", "20").stdout
+    compared = run("compare", german, *ROLES, *CSV_OPTIONS, "--models", "mnl", "--splits", "1")
+    assert "mnl" in compared.stdout
+
+
+@pytest.mark.parametrize("command", ["fit", "evaluate", "predict", "check", "explain"])
+def test_csv_options_for_other_files_are_refused(command, folder, tmp_path):
+    model = () if command in ("fit", "check") else (folder / "mnl.setwise",)
+    column = ("--column", "x0") if command == "explain" else ()
+    out = ("--out", tmp_path / "out.parquet") if command in ("fit", "predict") else ()
+    words = (command, *model, folder / "trips.parquet", *column, *out, "--sep", ";")
+    with pytest.raises(sw.InputError, match="--sep, --decimal and --encoding are for CSV files"):
+        run(*words, *(ROLES if command in ("fit", "check") else ()))
+
+
 def test_dropped_sets_and_rows_are_told(tmp_path):
     (tmp_path / "t.csv").write_text(IRREGULAR)
     drop = ["--on-none", "drop", "--on-multiple", "drop", "--on-duplicate", "drop"]

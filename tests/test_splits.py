@@ -1,8 +1,12 @@
 """Splits: whole sets, nothing lost, nothing on two sides."""
 
+import inspect
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -10,6 +14,7 @@ from hypothesis import strategies as st
 import setwise as sw
 from setwise import InputError
 
+split_as_users_do = inspect.unwrap(sw.split)  # without the checks of types that tests have
 SHARES = st.lists(st.floats(0.1, 1.0), min_size=1, max_size=3)
 
 
@@ -102,18 +107,74 @@ def test_dates_and_names_split_too():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"sizes": (0.5, 0.0)}, "each part needs a positive share"),
-        ({"sizes": ()}, "each part needs a positive share"),
+        ({"sizes": (0.5, 0.0)}, r"sizes\[1\]=0.0 must be a number above 0"),
+        ({"sizes": (np.nan, 1)}, r"sizes\[0\]=nan must be a number above 0"),
+        ({"sizes": (1, np.inf)}, r"sizes\[1\]=inf must be a number above 0"),
+        ({"sizes": (1e308, 1e308)}, r"sizes\[0\]=1e\+308 must be .* at most 1e\+09"),
+        ({"sizes": (-1, 2)}, r"sizes\[0\]=-1 must be a number above 0"),
+        ({"sizes": ("a", "b")}, r"sizes\[0\]='a' must be a number above 0"),
+        ({"sizes": (True, True)}, r"sizes\[0\]=True must be a number above 0"),
+        ({"sizes": ()}, r"sizes=\(\) must be a list or tuple of at least 1 value"),
+        ({"sizes": {0.5, 0.2}}, "must be a list or tuple"),
+        ({"sizes": 0.5}, "sizes=0.5 must be a list or tuple"),
+        ({"sizes": None}, "sizes=None must be a list or tuple"),
+        ({"by": "user"}, "by='user' must be one of: set, group, time"),
+        ({"by": None}, "by=None must be one of: set, group, time"),
         (
             {"sizes": (1.0, 1.0, 1.0), "by": "group"},
             "2 units of group .* use fewer parts or more data",
         ),
-        ({"seed": -1}, "seed=-1 must be at least 0"),
+        ({"seed": -1}, "seed=-1 must be a whole number of at least 0"),
+        ({"seed": None}, "seed=None must be a whole number"),
+        ({"seed": True}, "seed=True must be a whole number"),
+        ({"seed": 1.5}, "seed=1.5 must be a whole number"),
+        ({"seed": 2**40}, "seed=1099511627776 must be .* at most 4294967295"),
+        ({"seed": np.random.RandomState(0)}, "seed=RandomState.* must be a whole number"),
     ],
 )
 def test_impossible_splits_say_why(options, message):
     with pytest.raises(InputError, match=message):
-        sw.split(choices_of([1, 1, 1, 2]), **options)
+        split_as_users_do(choices_of([1, 1, 1, 2]), **options)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [pl.DataFrame({"s": [1]}), pd.DataFrame({"s": [1]}), {"s": [1]}, np.ones((4, 2)), None, "t"],
+)
+def test_tables_are_not_split_since_that_would_tear_sets_apart(table):
+    with pytest.raises(InputError, match=r"split needs Choices, not .* setwise.read\(table, set="):
+        split_as_users_do(table)
+
+
+def test_numpy_shares_and_seeds_are_numbers_too():
+    choices = choices_of(np.arange(20))
+    plain = sw.split(choices, (0.5, 0.5), 3)
+    arrays = split_as_users_do(choices, np.array([0.5, 0.5]), np.int64(3))
+    for one, other in zip(plain, arrays, strict=True):
+        assert one.set_ids.tolist() == other.set_ids.tolist()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda sample, _: sample("a"), "sets='a' must be a whole number of at least 1"),
+        (lambda sample, _: sample(2.5), "sets=2.5 must be"),
+        (lambda sample, _: sample(True), "sets=True must be"),
+        (lambda sample, _: sample(2, None), "seed=None must be"),
+        (lambda sample, _: sample(2, 2**40), "seed=1099511627776 must be"),
+        (lambda _, limit: limit("a"), "max_items='a' must be a whole number of at least 1"),
+        (lambda _, limit: limit(2.5), "max_items=2.5 must be"),
+        (lambda _, limit: limit(-1), "max_items=-1 must be"),
+        (lambda _, limit: limit(None, "b"), "min_items='b' must be"),
+    ],
+)
+def test_samples_and_limits_are_whole_numbers(call, message):
+    choices = choices_of([1, 2, 3])
+    bound = [
+        partial(inspect.unwrap(method), choices) for method in (sw.Choices.sample, sw.Choices.limit)
+    ]
+    with pytest.raises(InputError, match=message):
+        call(*bound)
 
 
 @pytest.mark.parametrize("by", ["group", "time"])

@@ -1,5 +1,7 @@
 """Checks of single columns: what no model can take is refused, with its row and a remedy."""
 
+from collections.abc import Collection
+
 import numpy as np
 
 from setwise._errors import InputError
@@ -9,10 +11,13 @@ from setwise.choices.features import Feature
 from setwise.choices.tables import Table
 
 
-def sound(table: Table, feature: Feature, role: str) -> Column:
-    """A feature's column, with every value that no model can take refused."""
+def sound(table: Table, feature: Feature, role: str, names: Collection[str] = ()) -> Column:
+    """A feature's column, with every value that no model can take refused.
+
+    Text in the columns ``names`` is known to be names.
+    """
     name = feature.column
-    column = table.column(name, role, feature.category)
+    column = table.column(name, role, feature.category, name in names)
     if feature.transform != "none" and column.kind != "number":
         raise InputError(
             f"feature '{feature}' needs numbers, but column '{name}' is a {column.kind}"
@@ -26,11 +31,16 @@ def sound(table: Table, feature: Feature, role: str) -> Column:
     if column.kind == "number":
         refuse(name, np.isinf(column.values), "infinite", "replace it by a number")
         if feature.transform == "log":
-            bad = column.values <= 0
-            refuse(name, bad, "not positive", f"log needs positive numbers; use log1p({name})")
+            bad, zero = column.values <= 0, (column.values >= 0) | missing
+            remedy = f"use log1p({name})" if zero.all() else f"take {name} as it is, or shift it"
+            refuse(name, bad, "not positive", f"log needs positive numbers; {remedy}")
         elif feature.transform != "none":
             bad = column.values < 0
-            refuse(name, bad, "negative", f"{feature.transform} needs numbers of at least 0")
+            remedy = f"{feature.transform} needs numbers of at least 0; take {name} as it is"
+            refuse(name, bad, "negative", remedy)
+    if column.kind == "date":
+        early = column.values < np.datetime64("1000-01-01")
+        refuse(name, early, "before the year 1000", "write years with four digits")
     return column
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from setwise._arguments import optional, whole
+from setwise._arguments import seed as check_seed
 from setwise._errors import InputError
 from setwise._page import notebook_html
 from setwise._shapes import Float, Int, Shaped
@@ -29,8 +31,7 @@ class Dropped:
 
 def generator(seed: int) -> np.random.Generator:
     """The source of randomness of samples and splits."""
-    if seed < 0:
-        raise InputError(f"seed={seed} must be at least 0")
+    check_seed("seed", seed)
     return np.random.default_rng(seed)
 
 
@@ -144,6 +145,8 @@ class Choices:
 
     def limit(self, max_items: int | None = None, min_items: int = 1) -> "Choices":
         """Only the sets of ``min_items`` to ``max_items`` items; others are left out whole."""
+        whole(0)("min_items", min_items)
+        optional(whole(1))("max_items", max_items)
         fits = self.sizes >= min_items
         if max_items is not None:
             fits &= self.sizes <= max_items
@@ -156,8 +159,8 @@ class Choices:
 
     def sample(self, sets: int, seed: int = 0) -> "Choices":
         """A random sample of this many sets, in their order; all of them if there are fewer."""
-        if sets < 1:
-            raise InputError(f"a sample of {sets} sets is empty; ask for at least 1")
+        whole(1)("sets", sets)
+        check_seed("seed", seed)
         if sets >= len(self):
             return self
         drawn = generator(seed).choice(len(self), sets, replace=False)

@@ -5,6 +5,7 @@ from typing import Literal
 
 import numpy as np
 
+from setwise._arguments import one_of
 from setwise._errors import InputError
 from setwise._shapes import Bool
 from setwise.choices.choices import Choices
@@ -26,15 +27,17 @@ class Irregular:
             "on_duplicate": ("error", "drop", "keep"),
         }
         for name, values in allowed.items():
-            if getattr(self, name) not in values:
-                raise InputError(f"{name}={getattr(self, name)!r} is not one of {values}")
+            one_of(*values)(name, getattr(self, name))
 
 
 def marks(table: Table, name: str) -> Bool[np.ndarray, " rows"]:
     """The chosen column as booleans, refusing anything but 0 and 1."""
     column = table.column(name, "chosen")
     if column.kind != "number":
-        raise InputError(f"chosen column '{name}' is a {column.kind}; it must hold 0 and 1")
+        raise InputError(
+            f"chosen column '{name}' is a {column.kind}, such as '{column.text()[0]}' at row 0; it "
+            "must hold 0 and 1, or booleans"
+        )
     wrong = ~np.isin(column.values, (0, 1))
     if wrong.any():
         row = int(np.argmax(wrong))

@@ -19,7 +19,7 @@ Expressions nest: ``impute(log(price))``.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -27,7 +27,9 @@ from setwise._errors import InputError
 
 Transform = Literal["none", "log", "log1p", "sqrt"]
 
-_EXPRESSION = re.compile(r"^(log|log1p|sqrt|category|other|popularity|impute)\((.+)\)$")
+FUNCTIONS = ("log", "log1p", "sqrt", "category", "other", "popularity", "impute")
+_EXPRESSION = re.compile(rf"^({'|'.join(FUNCTIONS)})\s*\((.+)\)$")
+_CALL = re.compile(r"(\w+)\s*\((.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,38 @@ popularity=False)
             popularity=inner.popularity or name == "popularity",
         )  # fmt: skip
 
+    @classmethod
+    def asked(cls, text: str, columns: Collection[str]) -> "Feature":
+        """Read an expression over a table with these columns; a mistake in it is an error.
+
+        >>> Feature.asked("log(price", ["price"])
+        Traceback (most recent call last):
+        ...
+        setwise._errors.InputError: feature 'log(price' has a '(' without its ')'; write it as \
+log(price)
+        """
+        found = cls.parse(text, columns)
+        inner = found.column.strip()
+        if found.column not in columns and inner in columns:
+            return replace(found, column=inner)
+        call = None if found.column in columns else _CALL.fullmatch(inner)
+        opened, closed = text.count("("), text.count(")")
+        if found.column in columns or (call is None and opened == closed):
+            return found  # whether the column is there is seen when it is read
+        if opened > closed:
+            raise InputError(
+                f"feature '{text}' has a '(' without its ')'; write it as {text.strip()})"
+            )
+        if opened < closed:
+            raise InputError(f"feature '{text}' has a ')' too many; remove it")
+        assert call is not None
+        if call[1] in FUNCTIONS:
+            raise InputError(f"feature '{text}' names no column; write {call[1]}(column)")
+        raise InputError(
+            f"feature '{text}' uses {call[1]}(), which is not a function here and not a column; "
+            f"the functions are: {', '.join(FUNCTIONS)}"
+        )
+
     def __str__(self) -> str:
         text = self.column
         if self.popularity:
@@ -81,6 +115,17 @@ popularity=False)
         if self.transform != "none":
             text = f"{self.transform}({text})"
         return f"impute({text})" if self.impute else text
+
+
+def default_items(names: Sequence[str], taken: Collection[str | None]) -> list[str]:
+    """Every column without another role; one without a name is an error."""
+    items = [name for name in names if name not in taken]
+    if "" in items:
+        raise InputError(
+            f"column {names.index('') + 1} of the table has no name and would be a feature (pandas "
+            "writes its index so: use to_csv(index=False)); name it, or list the features in items"
+        )
+    return items
 
 
 @dataclass(frozen=True)

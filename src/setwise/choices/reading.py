@@ -1,22 +1,25 @@
 """The door: every check of outside data happens here, once; inside, code assumes it is sound."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
+from setwise._arguments import number
 from setwise._errors import InputError
 from setwise._shapes import Float, Int, Shaped
 from setwise.choices.checks import refuse, sound
 from setwise.choices.choices import Choices, Dropped
 from setwise.choices.chosen import Irregular, marks, with_choice
+from setwise.choices.column_types import unmasked
 from setwise.choices.columns import Column
-from setwise.choices.features import Feature, Roles
+from setwise.choices.features import Feature, Roles, default_items
 from setwise.choices.grouping import Grouping
 from setwise.choices.schema import Schema
-from setwise.choices.tables import Table, open_table
+from setwise.choices.table_files import CsvFormat
+from setwise.choices.tables import Table, listed, open_table
 
 
 def read(
@@ -33,8 +36,11 @@ def read(
     on_multiple: Literal["error", "drop"] = "error",
     on_duplicate: Literal["error", "drop", "keep"] = "error",
     rare: float = 0.01,
+    sep: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
 ) -> Choices:
-    """Read choices from a long table: one row an item, rows of one set in any order.
+    """Read choices from a long table: one row per item, rows of one set in any order.
 
     Args:
         table: a path to Parquet or CSV, a Polars or pandas frame, a mapping of arrays, or a
@@ -53,6 +59,9 @@ def read(
         on_multiple: sets with several choices: "error" or "drop".
         on_duplicate: rows equal to an earlier row in every column: "error", "drop" or "keep".
         rare: category levels in fewer than this share of the training rows are grouped as "other".
+        sep: of a CSV file, what stands between values; by default a comma (in .tsv files a tab).
+        decimal: of a CSV file, the decimal point: "." (the default) or ",".
+        encoding: of a CSV file, its encoding, such as "latin-1" or "utf-16"; by default UTF-8.
 
     >>> import setwise as sw
     >>> sw.read({"trip": [1, 1, 2, 2], "cost": [3.0, 1.0, 2.0, 5.0], "taken": [0, 1, 1, 0]},
@@ -60,12 +69,11 @@ def read(
     Choices(2 sets of 2 items, 4 rows; items: log(cost))
     """
     irregular = Irregular(on_none, on_multiple, on_duplicate)
-    if not 0 <= rare < 1:
-        raise InputError(f"rare={rare} must be a share of rows, at least 0 and below 1")
-    items = [items] if isinstance(items, str) else items
-    context = [context] if isinstance(context, str) else context
-    if isinstance(table, np.ndarray):
+    number(least=0, below=1)("rare", rare)
+    items, context = _expressions("items", items), _expressions("context", context) or []
+    if isinstance(table, np.ndarray) and not table.dtype.names:
         table, set, chosen, items = _from_matrix(table, set, chosen, items)
+    opened = open_table(table, CsvFormat(sep, decimal, encoding))
     named = {"set": set, "chosen": chosen, "weight": weight, "group": group, "time": time}
     for role, name in named.items():
         if not isinstance(name, str) and (name is not None or role == "set"):
@@ -73,31 +81,69 @@ def read(
                 f"{role}= must be the name of a column, not {type(name).__name__}; "
                 "vectors (of set and chosen) go with a matrix"
             )
-    opened = open_table(table)
-    taken = list(named.values())
-    context_features = tuple(Feature.parse(text, opened.names) for text in context)
+    context_features = tuple(Feature.asked(text, opened.names) for text in context)
     if items is None:
-        taken += [feature.column for feature in context_features]
-        items = [name for name in opened.names if name not in taken]
-    features = tuple(Feature.parse(text, opened.names) for text in items)
+        taken = [*named.values(), *(feature.column for feature in context_features)]
+        items = default_items(opened.names, taken)
+    features = tuple(Feature.asked(text, opened.names) for text in items)
     roles = Roles(set, chosen, features, context_features, weight, group, time)
+    _check_parts(roles)
     return read_as(roles, opened, irregular, rare)
 
 
+def _expressions(name: str, given: Any) -> list[str] | None:
+    """Feature expressions as a list; one may be given as a word."""
+    if given is None or isinstance(given, str):
+        return None if given is None else [given]
+    if isinstance(given, (Mapping, Set)) or not isinstance(given, Iterable):
+        raise InputError(
+            f"{name}={given!r} must be a list of column names, such as {name}=['price']"
+        )
+    listed = list(given)
+    for place, one in enumerate(listed):
+        if not isinstance(one, str):
+            raise InputError(f"{name}[{place}]={one!r} must be the name of a column, as text")
+    return [str(one) for one in listed]
+
+
+def _check_parts(roles: Roles) -> None:
+    """Refuse a column that plays two parts which exclude each other."""
+    features = {feature.column: "feature" for feature in roles.items + roles.context}
+    parts = {"set": roles.set, "chosen": roles.chosen, "weight": roles.weight}
+    others = {"group": roles.group, "time": roles.time}
+    for part, name in parts.items():
+        for other, column in [*parts.items(), *others.items()]:
+            fits = part == other or (part == "set" and other in others)
+            if name is not None and column == name and not fits:
+                raise InputError(
+                    f"column '{name}' is given as {part}= and as {other}=; each needs its own"
+                )
+    if roles.weight in features:
+        raise InputError(f"column '{roles.weight}' is the weight; it cannot be a feature as well")
+
+
 def read_as(
-    roles: Roles, table: Table, irregular: Irregular, rare: float = 0.01, outside: bool = False
+    roles: Roles,
+    table: Table,
+    irregular: Irregular,
+    rare: float = 0.01,
+    outside: bool = False,
+    names: Collection[str] = (),
 ) -> Choices:
-    """Read a table whose columns' roles are known: what :func:`read` and prediction share."""
+    """Read a table whose columns' roles are known: what :func:`read` and prediction share.
+
+    Text in the columns ``names`` is known to be names, however much they look like numbers.
+    """
     _check_roles(roles, table)
     ids = table.ids(roles.set, "set")
     kept, duplicates = _without_duplicates(table, irregular, roles.set, ids)
     grouping = Grouping.of(roles.set, ids, kept)
     columns = {
-        feature.column: sound(table, feature, "item").take(grouping.order)
+        feature.column: sound(table, feature, "item", names).take(grouping.order)
         for feature in roles.items
     }
     context = {
-        feature.column: grouping.once_a_set(sound(table, feature, "context"), feature.column)
+        feature.column: grouping.once_a_set(sound(table, feature, "context", names), feature.column)
         for feature in roles.context
     }
     choices = Choices(
@@ -131,31 +177,33 @@ def read_like(
         if feature.column not in opened.names:
             raise InputError(
                 f"feature column '{feature.column}' is missing; the model was trained with it "
-                f"(the table has: {', '.join(opened.names)})"
+                f"(the table has: {listed(opened.names)})"
             )
     if irregular is None:  # prediction takes rows as they come
         irregular = Irregular() if with_choice else Irregular(on_duplicate="keep")
-    return read_as(roles, opened, irregular, outside=schema.outside)
+    names = [one.feature.column for one in schema.items + schema.context if one.looked_up]
+    return read_as(roles, opened, irregular, outside=schema.outside, names=names)
 
 
 def _from_matrix(
     matrix: Shaped[np.ndarray, "..."], sets: Any, chosen: Any, names: Sequence[str] | None
 ) -> tuple[dict[str, np.ndarray], str, str | None, list[str]]:
     """A matrix with vectors for set and chosen, as named columns."""
+    matrix = unmasked(matrix)
     if matrix.ndim != 2:
         raise InputError(f"the feature matrix has shape {matrix.shape}; it needs rows x features")
     rows, features = matrix.shape
     names = [f"x{i}" for i in range(features)] if names is None else list(names)
     if len(names) != features:
         raise InputError(f"items names {len(names)} features, but the matrix has {features}")
-    ids = np.asarray(sets)
+    ids = unmasked(sets)
     sizes = ids.ndim == 1 and len(ids) != rows and ids.dtype.kind in "iu" and ids.sum() == rows
     if sizes and ids.min() > 0:  # of consecutive sets, as in LightGBM
         ids = np.repeat(np.arange(len(ids)), ids)
     columns = [Feature.parse(name).column for name in names]
     table = {name: matrix[:, i] for i, name in enumerate(columns)} | {"set": ids}
     if chosen is not None:
-        table["chosen"] = np.asarray(chosen)
+        table["chosen"] = unmasked(chosen)
     for role in ("set", "chosen"):
         if role in table and table[role].shape != (rows,):
             raise InputError(
@@ -215,6 +263,8 @@ def _weights(table: Table, roles: Roles, grouping: Grouping) -> Float[np.ndarray
     if column.kind != "number":
         raise InputError(f"weight column '{roles.weight}' is a {column.kind}; weights are numbers")
     refuse(roles.weight, column.values <= 0, "not positive", "weights are positive numbers")
+    wide = (column.values > 1e30) | (column.values < 1e-30)
+    refuse(roles.weight, wide, "outside 1e-30 to 1e30", "divide the weights by their mean")
     return grouping.once_a_set(column, roles.weight).values.astype(np.float64)
 
 

@@ -5,6 +5,8 @@ from typing import Literal
 
 import numpy as np
 
+from setwise._arguments import each, number, one_of
+from setwise._arguments import seed as check_seed
 from setwise._errors import InputError
 from setwise._shapes import Float, Int
 from setwise.choices.choices import Choices, generator
@@ -19,8 +21,8 @@ def split(
     """Split into parts of these relative sizes.
 
     Args:
-        choices: what to split.
-        sizes: one share a part; 50:25:25 is the paper's train, validation and test.
+        choices: what to split; a table has to be read first (:func:`setwise.read`).
+        sizes: one positive share per part; 50:25:25 is the paper's train, validation and test.
         seed: of the random order; the same seed gives the same parts.
         by: "set" shuffles sets; "group" shuffles groups (``read(group=...)``), so that the same
             user is never on both sides; "time" cuts in order of ``read(time=...)``, training
@@ -31,8 +33,15 @@ def split(
     >>> [len(part) for part in split(choices)]
     [50, 25, 25]
     """
-    if not sizes or min(sizes) <= 0:
-        raise InputError(f"split sizes are {tuple(sizes)}; each part needs a positive share")
+    if not isinstance(choices, Choices):
+        raise InputError(
+            f"split needs Choices, not {type(choices).__name__}, whose rows would be torn from "
+            "their sets; make them with setwise.read(table, set=..., chosen=...)"
+        )
+    each(number(above=0, most=1e9))("sizes", sizes)
+    check_seed("seed", seed)
+    one_of("set", "group", "time")("by", by)
+    sizes, seed = tuple(sizes), int(seed)
     if by == "set":
         order = generator(seed).permutation(len(choices))
         cuts = np.maximum(1, np.round(_wanted(len(order), sizes)).astype(np.int64))
@@ -41,11 +50,9 @@ def split(
         _, units = np.unique(_column(choices, "group"), return_inverse=True)
         shuffled = generator(seed).permutation(int(units.max()) + 1)
         order = np.argsort(shuffled[units], kind="stable")
-    elif by == "time":
+    else:
         _, units = np.unique(_column(choices, "time"), return_inverse=True)
         order = np.argsort(units, kind="stable")
-    else:
-        raise InputError(f"by={by!r} is not one of 'set', 'group', 'time'")
     what = f"{len(choices)} sets in {int(units.max()) + 1} units of {by}"
     return _taken(choices, np.split(order, _cuts(units[order], sizes)), sizes, what)
 

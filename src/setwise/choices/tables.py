@@ -4,10 +4,8 @@ Frames of any library that narwhals reads come through narwhals, files through P
 imported only when it is needed.
 """
 
-from collections.abc import Mapping
-from datetime import date, datetime
-from decimal import Decimal
-from numbers import Real
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +13,9 @@ import numpy as np
 
 from setwise._errors import InputError
 from setwise._shapes import Shaped
+from setwise.choices.column_types import identifiers, typed, unmasked
 from setwise.choices.columns import Column
-from setwise.choices.table_files import read_file
+from setwise.choices.table_files import CsvFormat, read_file
 
 
 class Table:
@@ -36,29 +35,19 @@ class Table:
         """A raw column, or an error that says which part it was to play."""
         if name not in self._columns:
             raise InputError(
-                f"{role} column '{name}' is not in the table; it has: {_listed(self.names)}"
+                f"{role} column '{name}' is not in the table; it has: {listed(self.names)}"
             )
         return self._columns[name]
 
     def ids(self, name: str, role: str) -> Shaped[np.ndarray, " rows"]:
         """A column of identifiers: any type, nothing missing."""
-        series = self.series(name, role)
-        values = _to_numpy(series)
-        if values.ndim != 1 or (values.dtype.kind == "O" and _is_nested(values)):
-            raise InputError(
-                f"{role} column '{name}' has type {series.dtype}; ids are numbers, text or dates"
-            )
-        absent = values != values if values.dtype.kind != "O" else _is_none(values)
-        if absent.any():
-            raise InputError(
-                f"{role} column '{name}' is missing at row {int(np.argmax(absent))}; "
-                f"every row needs a {role} value"
-            )
-        return values.astype(str) if values.dtype.kind == "O" else values
+        return identifiers(name, self.series(name, role), role)
 
-    def column(self, name: str, role: str, as_category: bool = False) -> Column:
-        """A column in one of the types the library understands."""
-        return _typed(name, self.series(name, role), role, as_category)
+    def column(
+        self, name: str, role: str, as_category: bool = False, names: bool = False
+    ) -> Column:
+        """A column in one of the types the library understands (:func:`typed`)."""
+        return typed(name, self.series(name, role), role, as_category, names)
 
     def duplicates(self) -> Shaped[np.ndarray, " rows"]:
         """True for rows that repeat an earlier row in every column (frames only).
@@ -86,189 +75,94 @@ class Table:
         return repeated
 
 
-def open_table(source: Any) -> Table:
-    """A table from a path, a data frame or a mapping of arrays."""
+def open_table(source: Any, csv: CsvFormat | None = None) -> Table:
+    """A table from a path, a data frame or a mapping of arrays; ``csv`` is a file's format."""
     if isinstance(source, (str, Path)):
-        source = read_file(Path(source))
+        source = read_file(source, csv)
+    elif csv is not None and csv != CsvFormat():
+        raise InputError(
+            f"sep, decimal and encoding are for CSV files, and the table is of type "
+            f"{type(source).__name__}; leave them out"
+        )
+    if isinstance(source, np.ndarray) and source.dtype.names:  # a structured array
+        source = {name: source[name] for name in source.dtype.names}
     if isinstance(source, Mapping):
-        columns = {str(name): np.asarray(values) for name, values in source.items()}
-        for name, values in columns.items():
-            if values.ndim != 1:
-                raise InputError(
-                    f"column '{name}' has shape {values.shape}; each column needs one value a row"
-                )
-        lengths = {name: len(values) for name, values in columns.items()}
-        if len(set(lengths.values())) > 1:
-            raise InputError(f"the columns differ in length: {lengths}; each needs one value a row")
-        return Table(columns, next(iter(lengths.values()), 0))
+        return _from_mapping(source)
     import narwhals as nw
 
     try:
         frame = nw.from_native(source, eager_only=True)
     except TypeError:
-        raise InputError(
-            f"cannot read choices from {type(source).__name__}; give a path to Parquet or CSV, a "
-            "Polars or pandas frame, a mapping of arrays, or an array with set= and chosen= vectors"
-        ) from None
+        raise InputError(_no_table(source)) from None
     except nw.exceptions.DuplicateError:
         raise InputError("two columns of the frame have the same name; rename one") from None
     for name in frame.columns:
         if not isinstance(name, str):
-            raise InputError(f"the frame has a column named {name!r}; names must be text")
+            several = "; join the levels of its header" if isinstance(name, tuple) else ""
+            raise InputError(f"the frame has a column named {name!r}; names must be text{several}")
     columns = {name: frame[name] for name in frame.columns}
     return Table(columns, len(frame), source)
 
 
-def _typed(name: str, series: Any, role: str, as_category: bool) -> Column:
-    """Sort a raw column into numbers, categories and dates."""
-    if _holds_objects(series):
-        series = _from_objects(_to_numpy(series))
-    dtype, declared = series.dtype, as_category
-    if isinstance(series, np.ndarray):
-        kind = _KINDS.get(dtype.kind, "")
-    else:
-        kind, named = _kind_of_series(dtype)
-        declared = declared or named
-    if not kind:
+def _from_mapping(source: Mapping[Any, Any]) -> Table:
+    columns: dict[str, np.ndarray] = {}
+    for key, values in source.items():
+        name = str(key)
+        if name in columns:
+            raise InputError(f"two columns of the mapping are named '{name}'; rename one")
+        columns[name] = _array(name, values)
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise InputError(f"the columns differ in length: {lengths}; each needs one value a row")
+    return Table(columns, next(iter(lengths.values()), 0))
+
+
+def _array(name: str, values: Any) -> Shaped[np.ndarray, " rows"]:
+    """One column of a mapping; a list that mixes text and others keeps its objects."""
+    try:
+        array = unmasked(values)
+    except ValueError:  # lists of several lengths
         raise InputError(
-            f"column '{name}' has type {dtype}; features are numbers, booleans, text or dates: "
-            "convert it or leave it out of items"
-        )
-    if kind == "date" and not as_category:
-        if getattr(dtype, "time_zone", None):  # the day on the local calendar, not at Greenwich
-            series = series.dt.replace_time_zone(None)
-        return Column(_to_numpy(series).astype("datetime64[s]"))
-    if kind == "number" and not as_category:
-        return Column(_floats(series))
-    column = _categories(_to_numpy(series))
-    if declared:
-        return column
-    if column.missing.all():  # a file's empty column looks like text
-        return Column(np.full(len(column.values), np.nan))
-    _refuse_spoiled_numbers(name, column, role)
-    return column
-
-
-# NumPy's kinds of types.
-_KINDS = {"b": "number", "i": "number", "u": "number", "f": "number", "M": "date", "U": "text",
-          "O": "text"}  # fmt: skip
-
-
-def _holds_objects(series: Any) -> bool:
-    if isinstance(series, np.ndarray):
-        return series.dtype.kind == "O"
-    import narwhals as nw
-
-    return series.dtype in (nw.Object, nw.Unknown)
-
-
-def _kind_of_series(dtype: Any) -> tuple[str, bool]:
-    """What a frame's column holds, and whether its type says that these are names."""
-    import narwhals as nw
-
-    if dtype.is_numeric() or dtype == nw.Boolean:
-        return "number", False
-    if dtype in (nw.Date, nw.Datetime):
-        return "date", False
-    named = dtype in (nw.Categorical, nw.Enum)
-    return ("text" if named or dtype == nw.String else ""), named
-
-
-def _from_objects(values: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
-    """Python objects as numbers or dates where they all are, missing ones as NaN or NaT."""
-    absent = _is_none(values)
-    present = values[~absent]
-    if all(isinstance(value, (Real, Decimal, np.bool_)) for value in present):
-        return np.where(absent, np.nan, values).astype(np.float64)
-    if all(isinstance(value, date) for value in present):
-        dates = np.full(len(values), "NaT", "datetime64[s]")
-        dates[~absent] = [
-            value.replace(tzinfo=None) if isinstance(value, datetime) else value
-            for value in present
-        ]
-        return dates
-    return values
-
-
-def _floats(series: Any) -> Shaped[np.ndarray, " n"]:
-    """Floats, NaN where missing; float32 stays as it is, everything else becomes float64."""
-    values = _to_numpy(series)
-    if values.dtype.kind == "O":  # pandas' nullable booleans and integers
-        values = np.where(_is_none(values), np.nan, values)
-    return values if values.dtype == np.float32 else values.astype(np.float64)
-
-
-def _categories(values: Shaped[np.ndarray, " n"]) -> Column:
-    if values.dtype.kind == "O":
-        absent = _is_none(values)
-    elif values.dtype.kind == "M":
-        absent, values = np.isnat(values), values.astype(str)
-    elif values.dtype.kind == "f":
-        absent = np.isnan(values)
-        whole = values[~absent]
-        # An integer column with gaps: 3, not "3.0".
-        if (whole == np.floor(whole)).all() and (np.abs(whole) < 2**53).all():
-            values = np.where(absent, 0, values).astype(np.int64)
-    else:
-        absent = np.zeros(len(values), bool)
-    levels, codes = np.unique(np.where(absent, "", values).astype(str), return_inverse=True)
-    codes = codes.reshape(-1).astype(np.int32)
-    if absent.any():
-        used, codes_present = np.unique(codes[~absent], return_inverse=True)
-        codes = np.full(len(values), -1, np.int32)
-        codes[~absent] = codes_present
-        levels = levels[used]
-    return Column(codes, tuple(levels.tolist()))
-
-
-def _refuse_spoiled_numbers(name: str, column: Column, role: str) -> None:
-    """Text that is mostly numbers is a number column with a bad value, not a category."""
-    levels = column.levels or ()
-    readable = np.array([_is_number(level) for level in levels], bool)
-    of_rows = readable[column.values[column.values >= 0]]
-    if max(readable.mean(), of_rows.mean()) <= 0.5:
-        return
-    names = f", or use category({name}) if they are names" if role in ("item", "context") else ""
-    if readable.all():
+            f"column '{name}' has lists in its cells; each column needs one value a row"
+        ) from None
+    if array.ndim != 1:
         raise InputError(
-            f"column '{name}' holds numbers written as text; convert it to numbers{names}"
+            f"column '{name}' has shape {array.shape}; each column needs one value a row"
         )
-    code = int(np.argmin(readable))
-    row = int(np.argmax(column.values == code))
-    raise InputError(
-        f"column '{name}' is text, but most of its values are numbers; row {row} has "
-        f"'{levels[code]}'; correct it{names}"
+    plain = array.dtype.kind != "U" or not isinstance(values, (list, tuple))
+    if plain or all(isinstance(value, str) for value in values):
+        return array
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+def _no_table(source: Any) -> str:
+    """Why this is not a table, and what to do."""
+    kind = type(source).__name__
+    if hasattr(source, "collect"):
+        return f"cannot read choices from a {kind}, which is not computed yet; call its .collect()"
+    if hasattr(source, "toarray"):
+        return (
+            f"cannot read choices from a sparse matrix ({kind}); give table.toarray(), or a frame "
+            "with named columns"
+        )
+    if isinstance(source, (list, tuple)):
+        records = source and isinstance(source[0], Mapping)
+        remedy = "polars.DataFrame(table)" if records else "numpy.asarray(table)"
+        return f"cannot read choices from a {kind}; make it a table with {remedy}"
+    return (
+        f"cannot read choices from {kind}; give a path to Parquet or CSV, a Polars or pandas "
+        "frame, a mapping of arrays, or an array with set= and chosen= vectors"
     )
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def listed(names: Sequence[str], most: int = 12) -> str:
+    """Names for people: in quotes where a space or comma could hide where one ends.
 
-
-def _to_numpy(series: Any) -> Shaped[np.ndarray, " n"]:
-    return series if isinstance(series, np.ndarray) else series.to_numpy()
-
-
-def _is_none(values: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]:
-    """True for None, NaN and pandas' NA (the only values that are not equal to themselves)."""
-    return np.array([value is None or not _same(value) for value in values], bool)
-
-
-def _is_nested(values: Shaped[np.ndarray, " n"]) -> bool:
-    return any(isinstance(value, (list, tuple, dict, np.ndarray)) for value in values)
-
-
-def _same(value: Any) -> bool:
-    try:
-        return bool(value == value)
-    except TypeError:  # pandas' NA refuses to be a boolean
-        return False
-
-
-def _listed(names: list[str], most: int = 12) -> str:
+    >>> listed(["trip", "unit price"])
+    "trip, 'unit price'"
+    """
+    shown = [name if re.fullmatch(r"[^\s,;'\"]+", name) else repr(name) for name in names[:most]]
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    return ", ".join(shown) + more

@@ -25,7 +25,16 @@ from setwise.cli import (
 )
 from setwise.cli.cluster import Cluster, MayUseCluster
 from setwise.cli.cluster import crew as crew_of
-from setwise.cli.source import TABLE_HELP, Json, Source, may_take_source, takes_source
+from setwise.cli.source import (
+    TABLE_HELP,
+    Decimal,
+    Encoding,
+    Json,
+    Sep,
+    Source,
+    may_take_source,
+    takes_source,
+)
 from setwise.cli.together import FitCluster, Machines, MinWorkers, Workers
 from setwise.cli.values import (
     Objective,
@@ -133,6 +142,9 @@ def evaluate(
     on_duplicate: Annotated[
         OnDuplicate, typer.Option(help="Rows that repeat an earlier row.")
     ] = OnDuplicate.error,
+    sep: Sep = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     json: Json = False,
 ) -> None:
     """Measure a model on a table with known choices.
@@ -140,15 +152,16 @@ def evaluate(
     Example: setwise evaluate swissmetro.setwise swissmetro
     """
     from setwise.choices import Irregular, open_choices
-    from setwise.cli.tables import is_data_file, read_table
+    from setwise.cli.tables import csv_format, is_data_file, read_table
     from setwise.estimators import load
 
+    form = csv_format(table, sep, decimal, encoding)
     estimator = load(model)
     if is_data_file(table):
         choices = open_choices(table)
     else:
         irregular = Irregular(on_none.value, on_multiple.value, on_duplicate.value)
-        choices = estimator.read(read_table(table), with_choice=True, irregular=irregular)
+        choices = estimator.read(read_table(table, form), with_choice=True, irregular=irregular)
     show.dropped(choices)
     measured = estimator.evaluate(choices)
     if json:

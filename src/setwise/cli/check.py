@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from setwise.cli import show
-from setwise.cli.source import ITEMS_HELP, Json
+from setwise.cli.source import ITEMS_HELP, Decimal, Encoding, Json, Sep
 
 if TYPE_CHECKING:
+    from setwise.choices.table_files import CsvFormat
     from setwise.doctor import Examination
 
 TABLE_HELP = (
@@ -27,6 +28,9 @@ def check(
     chosen: Annotated[str | None, typer.Option(help="0/1 column of the chosen item.")] = None,
     items: Annotated[str | None, typer.Option(help=ITEMS_HELP)] = None,
     context: Annotated[str | None, typer.Option(help="Features of the whole set.")] = None,
+    sep: Sep = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     report: Annotated[Path | None, typer.Option(help="Write a page here (HTML).")] = None,
     json: Json = False,
 ) -> None:
@@ -39,11 +43,12 @@ def check(
     """
     from setwise._files import check_writable
     from setwise.choices import expressions
+    from setwise.cli.tables import csv_format
     from setwise.doctor import examine, write_page
 
     if report is not None:
         check_writable(report)
-    opened, roles = _opened(table)
+    opened, roles = _opened(table, csv_format(table, sep, decimal, encoding))
     given = {"set": set, "chosen": chosen}
     roles |= {name: value for name, value in given.items() if value is not None}
     features = {"items": items, "context": context}
@@ -61,15 +66,18 @@ def check(
         raise typer.Exit(1)
 
 
-def _opened(table: str) -> tuple[Any, dict[str, Any]]:
+def _opened(table: str, form: "CsvFormat") -> tuple[Any, dict[str, Any]]:
     """A data set's table and roles, or the path of a file with none."""
     from setwise import datasets
+    from setwise.choices.table_files import is_there
     from setwise.cli.tables import is_dataset, read_table
 
     if is_dataset(table):
         roles = datasets.roles(table)
         return read_table(table), {name: roles[name] for name in ("set", "chosen", "items")}
-    if not Path(table).exists():
+    if form != type(form)():  # a frame, since the doctor opens plain CSV files only
+        return read_table(table, form), {}
+    if not is_there(table):
         read_table(table)  # which says what is there instead
     return table, {}
 

@@ -7,7 +7,7 @@ import typer
 
 from setwise.cli import show
 from setwise.cli.predict import ModelFile
-from setwise.cli.source import TABLE_HELP, Json
+from setwise.cli.source import TABLE_HELP, Decimal, Encoding, Json, Sep
 from setwise.cli.violations import BY_HELP
 
 TIMES_HELP = "What if the column were so many times as large? 1.1 is ten per cent more."
@@ -26,6 +26,9 @@ def explain(
     report: Annotated[
         Path | None, typer.Option(help="Write a page with tables and pictures here (HTML).")
     ] = None,
+    sep: Sep = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     json: Json = False,
 ) -> None:
     """Show what follows from a model: elasticities, diversion, and what a change would do.
@@ -35,7 +38,7 @@ def explain(
     from setwise._errors import InputError
     from setwise._files import check_writable
     from setwise.choices import expressions, open_choices
-    from setwise.cli.tables import is_data_file, read_table
+    from setwise.cli.tables import csv_format, is_data_file, read_table
     from setwise.consequences import Remove, Reprice
     from setwise.estimators import load
     from setwise.experiments import explain_model, write_explanation
@@ -45,8 +48,9 @@ def explain(
         raise InputError("--where says in which rows --times counts; give --times too")
     if report is not None:
         check_writable(report)
+    form = csv_format(table, sep, decimal, encoding)
     estimator = load(model)
-    data = open_choices(table).in_memory() if is_data_file(table) else read_table(table)
+    data = open_choices(table).in_memory() if is_data_file(table) else read_table(table, form)
     names: Any = None if by is None else expressions(by)
     names = names[0] if names is not None and len(names) == 1 else names
     changes: list[Any] = []

@@ -8,7 +8,7 @@ import typer
 from setwise.cli import show
 from setwise.cli.cluster import Cluster
 from setwise.cli.cluster import crew as crew_of
-from setwise.cli.source import TABLE_HELP, Json
+from setwise.cli.source import TABLE_HELP, Decimal, Encoding, Json, Sep
 
 if TYPE_CHECKING:
     from setwise.prediction import RowModel
@@ -25,6 +25,9 @@ def predict(
             help="Parquet or CSV file to write (of a folder: a folder); default: CSV to the screen."
         ),
     ] = None,
+    sep: Sep = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     cluster: Cluster = None,
     json: Json = False,
 ) -> None:
@@ -38,10 +41,12 @@ def predict(
     """
     from setwise._errors import InputError
     from setwise.choices import read_like
-    from setwise.cli.tables import is_data_file, read_table, write_table
+    from setwise.choices.table_files import is_there
+    from setwise.cli.tables import csv_format, is_data_file, read_table, write_table
     from setwise.prediction import Predictions, predict_file
 
-    if Path(table).is_dir():
+    form = csv_format(table, sep, decimal, encoding)
+    if is_there(table) and Path(table).is_dir():
         _predict_folder(model, Path(table), out, cluster)
         return
     if cluster is not None:
@@ -56,7 +61,7 @@ def predict(
         return
     if is_data_file(table):
         raise InputError(f"{table} is a data file; name a file for its predictions with --out")
-    frame = read_table(table)
+    frame = read_table(table, form)
     found = Predictions.of_choices(scorer, read_like(scorer.schema, frame))
     frame = found.beside(frame)
     if json:

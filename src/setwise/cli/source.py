@@ -15,6 +15,16 @@ if TYPE_CHECKING:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Sep = Annotated[
+    str | None,
+    typer.Option(help="Of a CSV file: what stands between values, such as ';'. Default: ','."),
+]
+Decimal = Annotated[
+    str | None, typer.Option(help="Of a CSV file: the decimal point, '.' or ','. Default: '.'.")
+]
+Encoding = Annotated[
+    str | None, typer.Option(help="Of a CSV file: its encoding, such as latin-1. Default: utf-8.")
+]
 
 TABLE_HELP = (
     "A Parquet or CSV file, one row an item; a data file (.setwise-data); or the name of a shipped "
@@ -51,6 +61,9 @@ class Source:
     rare: Annotated[
         float, typer.Option(help="Category levels below this share of rows become 'other'.")
     ] = 0.01
+    sep: Sep = None
+    decimal: Decimal = None
+    encoding: Encoding = None
     min_items: Annotated[int, typer.Option(help="Leave smaller sets out.")] = 1
     max_items: Annotated[int | None, typer.Option(help="Leave larger sets out.")] = None
     max_sets: Annotated[int | None, typer.Option(help="Use a random sample of sets.")] = None
@@ -65,7 +78,10 @@ class Source:
     def _whole(self) -> "Choices":
         from setwise import datasets
         from setwise.choices import open_choices
-        from setwise.cli.tables import is_data_file
+        from setwise.cli.tables import csv_format, is_data_file
+
+        if self.like is not None or is_data_file(self.table):
+            csv_format(None, self.sep, self.decimal, self.encoding)
 
         if is_data_file(self.table):
             self._refuse_roles("a data file, which has them inside")
@@ -88,10 +104,11 @@ class Source:
         from setwise import datasets
         from setwise._errors import InputError
         from setwise.choices import expressions, read
-        from setwise.cli.tables import is_dataset, read_table
+        from setwise.cli.tables import csv_format, is_dataset, read_table
 
         roles: dict[str, Any] = datasets.roles(self.table) if is_dataset(self.table) else {}
-        table = read_table(self.table)
+        form = csv_format(self.table, self.sep, self.decimal, self.encoding)
+        table = read_table(self.table, form)
         given = {
             name: getattr(self, name)
             for name in ("set", "chosen", "weight", "group", "time")

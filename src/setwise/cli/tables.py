@@ -7,19 +7,29 @@ from setwise import datasets
 from setwise._errors import InputError
 from setwise._files import check_writable, whole_file
 from setwise.choices.stored import SUFFIX
-from setwise.choices.table_files import read_file
+from setwise.choices.table_files import CsvFormat, is_csv, is_there, read_file
 
 
-def read_table(name: str) -> Any:
+def csv_format(
+    table: str | None, sep: str | None, decimal: str | None, encoding: str | None
+) -> CsvFormat:
+    """How a CSV file is written; an error if the options are given for anything else."""
+    form = CsvFormat(sep, decimal, encoding)
+    if form != CsvFormat() and (table is None or is_dataset(table) or not is_csv(Path(table))):
+        raise InputError("--sep, --decimal and --encoding are for CSV files; leave them out")
+    return form
+
+
+def read_table(name: str, form: CsvFormat | None = None) -> Any:
     """A Polars frame from a file, or a data set by name."""
     path = Path(name)
     if is_dataset(name):
         return datasets.table(name)
-    if not path.exists() and not path.suffix:
+    if not path.suffix and len(name) < 200 and not is_there(name):
         raise InputError(
             f"there is no file or data set {name}; the data sets are: {', '.join(datasets.names())}"
         )
-    return read_file(path)
+    return read_file(name, form)
 
 
 def is_data_file(name: str | Path) -> bool:

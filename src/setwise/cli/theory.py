@@ -8,7 +8,7 @@ import typer
 
 from setwise.cli import show
 from setwise.cli.predict import ModelFile
-from setwise.cli.source import TABLE_HELP, Json
+from setwise.cli.source import TABLE_HELP, Decimal, Encoding, Json, Sep
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -109,6 +109,9 @@ def model(
     model: ModelFile,
     table: Annotated[str, typer.Argument(help=TABLE_HELP)],
     report: Report = None,
+    sep: Sep = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     json: Json = False,
 ) -> None:
     """Show which score function of a model decides where, and the bounds on its error.
@@ -120,17 +123,18 @@ def model(
     """
     from setwise._files import check_writable
     from setwise.choices import open_choices
-    from setwise.cli.tables import is_data_file, read_table
+    from setwise.cli.tables import csv_format, is_data_file, read_table
     from setwise.estimators import load
     from setwise.experiments import examine_theory, write_theory_report
 
     if report is not None:
         check_writable(report)
+    form = csv_format(table, sep, decimal, encoding)
     estimator = load(model)
     choices = (
         open_choices(table).in_memory()
         if is_data_file(table)
-        else estimator.read(read_table(table), with_choice=True)
+        else estimator.read(read_table(table, form), with_choice=True)
     )
     found = examine_theory(estimator, choices)
     if json:

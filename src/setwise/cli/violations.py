@@ -7,7 +7,7 @@ import typer
 
 from setwise.cli import show
 from setwise.cli.predict import ModelFile
-from setwise.cli.source import TABLE_HELP, Json
+from setwise.cli.source import TABLE_HELP, Decimal, Encoding, Json, Sep
 
 if TYPE_CHECKING:
     from setwise.experiments import IIAReport
@@ -39,6 +39,9 @@ def violations(
     report: Annotated[
         Path | None, typer.Option(help="Write a page with tables and pictures here (HTML).")
     ] = None,
+    sep: Sep = None,
+    decimal: Decimal = None,
+    encoding: Encoding = None,
     json: Json = False,
 ) -> None:
     """Show how a model violates IIA on a table, and test IIA on its choices.
@@ -55,7 +58,7 @@ def violations(
 
     from setwise._files import check_writable
     from setwise.choices import expressions, open_choices
-    from setwise.cli.tables import is_data_file, read_table
+    from setwise.cli.tables import csv_format, is_data_file, read_table
     from setwise.estimators import load
     from setwise.experiments import decoy_map, examine_iia, trial_effects, write_iia_report
     from setwise.violations.people import people
@@ -64,13 +67,11 @@ def violations(
         check_writable(report)
     labels, moved = _names("--trials", trials, (3, 4)), _names("--decoy", decoy, (2,))
     _refuse(trials, moved, pair, table)
+    form = csv_format(table, sep, decimal, encoding)
     estimator = load(model)
-    frame = None if is_data_file(table) else read_table(table)
-    choices = (
-        open_choices(table).in_memory()
-        if frame is None
-        else estimator.read(frame, with_choice=True)
-    )
+    frame = None if is_data_file(table) else read_table(table, form)
+    read = None if frame is None else estimator.read(frame, with_choice=True)
+    choices = read or open_choices(table).in_memory()
     sampled = choices if max_sets is None else choices.sample(max_sets)
     part = None if frame is None else frame[sorted(sampled.rows.tolist())]
     names = None if by is None else expressions(by)

@@ -8,13 +8,13 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from setwise.choices import Feature
+from setwise.choices.column_types import EXACT
 from setwise.choices.columns import Column
 from setwise.doctor.sets import Sets
 from setwise.doctor.typed import Trouble
 
 MOST_LEVELS = 1000
 SAMPLE = 1_000_000
-EXACT = 2.0**53  # beyond, not every whole number is a float
 
 
 @dataclass(frozen=True, eq=False)

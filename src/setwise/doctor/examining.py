@@ -11,13 +11,16 @@ import numpy as np
 
 from setwise._errors import InputError
 from setwise.choices import Choices, Feature, open_choices, verify
+from setwise.choices.features import default_items
 from setwise.choices.stored import SUFFIX
+from setwise.choices.tables import listed
 from setwise.doctor.collinear import Deviations
 from setwise.doctor.duplicates import RowHashes
 from setwise.doctor.examination import SEVERITIES, Examination, Finding, Summary
 from setwise.doctor.examined import Examined
 from setwise.doctor.leaks import leak
 from setwise.doctor.reading_checks import (
+    early_dates,
     infinite,
     missing,
     varying_context,
@@ -50,6 +53,7 @@ COLUMN_CHECKS: tuple[Callable[[Examined], Iterator[Finding]], ...] = (
     wrong_transform,
     missing,
     infinite,
+    early_dates,
     varying_context,
     constant,
     leak,
@@ -110,7 +114,7 @@ def _examine_source(
     source: Source, set: str, chosen: str, features: dict[str, tuple[Feature, Role]], tell: OnColumn
 ) -> Examination:
     bare = Summary(source.rows, len(source.names))
-    findings = list(_renamed(source))
+    findings: list[Finding] = []
     if source.rows == 0:
         empty = Finding("error", "empty-table", "the table has no rows", "give it at least one set")
         return _examination(source.label, bare, [*findings, empty])
@@ -227,34 +231,22 @@ def _examination(label: str, numbers: Summary, findings: list[Finding]) -> Exami
     return Examination(label, numbers, tuple(worst_first))
 
 
-def _renamed(source: Source) -> Iterator[Finding]:
-    """Columns to which Polars gave a new name, since a CSV file has theirs twice."""
-    for name in source.names:
-        first, mark, number = name.rpartition("_duplicated_")
-        if mark and number.isdigit() and first in source.names:
-            yield Finding(
-                "warning", "renamed-column",
-                f"two columns of the file are named '{first}'; the later one was read as '{name}'",
-                "give each column a name of its own", name,
-            )  # fmt: skip
-
-
 def _features(
     names: list[str], set: str, chosen: str, items: Sequence[str] | None, context: Sequence[str]
 ) -> dict[str, tuple[Feature, Role]]:
     """The features by column, as :func:`setwise.choices.read` takes the same arguments."""
     items = [items] if isinstance(items, str) else items
     context = [context] if isinstance(context, str) else context
-    about_sets = [Feature.parse(text, names) for text in context]
+    about_sets = [Feature.asked(text, names) for text in context]
     if items is None:
         taken = [set, chosen, *(feature.column for feature in about_sets)]
-        items = [name for name in names if name not in taken]
-    roles: list[tuple[Feature, Role]] = [(Feature.parse(text, names), "item") for text in items]
+        items = default_items(names, taken)
+    roles: list[tuple[Feature, Role]] = [(Feature.asked(text, names), "item") for text in items]
     roles += [(feature, "context") for feature in about_sets]
     for name, role in [(set, "set"), (chosen, "chosen"), *((f.column, r) for f, r in roles)]:
         if name not in names:
             raise InputError(f"{role} column '{name}' is not in the table; it has: "
-                             f"{', '.join(names[:12])}")  # fmt: skip
+                             f"{listed(names)}")  # fmt: skip
     for feature in about_sets:
         if feature.popularity:
             raise InputError(f"'{feature}' is among the context; popularity is for items")

@@ -17,8 +17,7 @@ def wrong_type(one: Examined) -> Iterator[Finding]:
         return
     rows = () if trouble.row is None else (trouble.row,)
     yield Finding(
-        "warning" if trouble.code == "dates-as-text" else "error",
-        trouble.code, trouble.message, trouble.remedy, one.name, rows, count=trouble.count,
+        "error", trouble.code, trouble.message, trouble.remedy, one.name, rows, count=trouble.count,
     )  # fmt: skip
 
 
@@ -88,6 +87,20 @@ def infinite(one: Examined) -> Iterator[Finding]:
             f"column '{one.name}' is infinite in {counted(int(bad.sum()), 'row', len(bad))}",
             f"replace it by a number, or by nothing and use impute({one.feature})",
             one.name, **one.sets.rows_where(bad),
+        )  # fmt: skip
+
+
+def early_dates(one: Examined) -> Iterator[Finding]:
+    """Dates whose year was written with two digits."""
+    if one.kind != "date":
+        return
+    bad = one.column.values < np.datetime64("1000-01-01")
+    if bad.any():
+        yield Finding(
+            "error", "early-dates",
+            f"column '{one.name}' is before the year 1000 in "
+            f"{counted(int(bad.sum()), 'row', len(bad))}",
+            "write years with four digits", one.name, **one.sets.rows_where(bad),
         )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Bool, Int
 
+from setwise.choices.column_types import EXACT
 from setwise.doctor.examination import Finding, Summary, counted
 from setwise.doctor.sets import EXAMPLES, Sets, comparable
 from setwise.doctor.typed import understood
@@ -27,6 +28,17 @@ def missing_ids(name: str, ids: "pl.Series") -> Iterator[Finding]:
             "give every row the id of its set, or delete the row", name,
             tuple(rows.head(EXAMPLES).to_list()), count=len(rows),
         )  # fmt: skip
+    if ids.dtype.is_float():
+        rounded = (ids.abs() >= EXACT).fill_null(False) & ids.is_not_nan()
+        rows = rounded.arg_true()
+        if len(rows):
+            yield Finding(
+                "error", "set-rounded",
+                f"set column '{name}' is infinite or beyond 2**53 in "
+                f"{counted(len(rows), 'row', len(ids))}, and floats cannot tell such ids apart",
+                "give it as whole numbers or text", name, tuple(rows.head(EXAMPLES).to_list()),
+                count=len(rows),
+            )  # fmt: skip
 
 
 def marks(

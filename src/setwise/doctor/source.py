@@ -16,7 +16,8 @@ import narwhals as nw
 import numpy as np
 
 from setwise.choices import Table, open_table
-from setwise.choices.table_files import read_file, readable
+from setwise.choices.column_types import family
+from setwise.choices.table_files import check_csv, is_csv, is_there, read_file, readable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -73,6 +74,7 @@ class CsvFile:
         import polars as pl
 
         self._path, self.label = path, str(path)
+        check_csv(path)
         # Polars parses some rows beyond n_rows, whose values may not fit the types of the head.
         options: dict[str, Any] = {"try_parse_dates": True, "ignore_errors": True, "glob": False}
         with readable(path):
@@ -107,10 +109,10 @@ def open_source(table: Any) -> Source:
     if not isinstance(table, (str, Path)):
         return Frame(open_table(table))
     path = Path(table)
-    kind = path.suffix.lower() if path.is_file() else ""
+    kind = path.suffix.lower() if is_there(path) and path.is_file() else ""
     if kind == ".parquet":
         return ParquetFile(path)
-    if kind in (".csv", ".gz"):
+    if kind in (".csv", ".gz") and is_csv(path):
         return CsvFile(path)
     return Frame(open_table(read_file(path)))  # which says what is wrong with the path
 
@@ -188,6 +190,10 @@ def _from_objects(values: list) -> "pl.Series":
             value.replace(tzinfo=None) if isinstance(value, datetime) else value for value in values
         ]
         return pl.Series(moments, dtype=pl.Datetime("ms"), strict=False)
+    families = {family(type(value)) for value in present}
+    if families != {"text"}:  # reading refuses dictionaries and mixtures, as it does lists
+        wrapped = [None if value is None else [str(value)] for value in values]
+        return pl.Series(wrapped, dtype=pl.List(pl.String))
     return pl.Series([None if value is None else str(value) for value in values], dtype=pl.String)
 
 

@@ -4,21 +4,17 @@ It never refuses: what reading would refuse is told as a :class:`Trouble`, and t
 in the type that it should have had.
 """
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from setwise.choices.column_types import EXACT, collapsed
 from setwise.choices.columns import Column
+from setwise.choices.text_values import disguised
 
 if TYPE_CHECKING:
     import polars as pl
-
-_DATE = re.compile(
-    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([ T]\d{1,2}:\d{2}.*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})"
-)
-LEVELS_LOOKED_AT = 1000
 
 
 @dataclass(frozen=True)
@@ -49,6 +45,10 @@ def understood(
         return _category(_as_text(series)), None
     if dtype.is_numeric() or dtype in (pl.Boolean, pl.Null):
         values = series.cast(pl.Float64).to_numpy()
+        if dtype.is_integer() and (np.abs(values) > EXACT).any():
+            whole = np.array(series.drop_nulls().to_list(), object)
+            if collapsed(whole):
+                return Column(values.astype(np.float64)), _too_exact(name, values, whole)
         return Column(values if values.dtype == np.float64 else values.astype(np.float64)), None
     if dtype in (pl.Date, pl.Datetime):
         if getattr(dtype, "time_zone", None):
@@ -64,6 +64,16 @@ def understood(
         "convert it, or leave it out of items",
     )
     return Column(np.full(len(series), np.nan)), trouble
+
+
+def _too_exact(name: str, values: np.ndarray, whole: np.ndarray) -> Trouble:
+    return Trouble(
+        "type",
+        f"column '{name}' has whole numbers beyond 2**53, such as {np.abs(whole).max()}, of which "
+        "some are equal when they become floats",
+        f"subtract a constant from them, or use category({name}) if they are names",
+        row=int(np.argmax(np.abs(values) > EXACT)),
+    )
 
 
 def _as_text(series: "pl.Series") -> "pl.Series":
@@ -94,26 +104,21 @@ def _text(name: str, column: Column) -> tuple[Column, Trouble | None]:
     levels = column.levels or ()
     if not levels:  # a file's empty column looks like text
         return Column(np.full(len(column.values), np.nan)), None
-    read = [_number(level) for level in levels]
-    readable = np.array([one is not None for one in read])
-    counts = np.bincount(column.values[column.values >= 0], minlength=len(levels))
-    if max(readable.mean(), counts[readable].sum() / counts.sum()) > 0.5:
-        trouble = _spoiled(name, column, readable, counts)
-        numbers = np.array([*read, None], np.float64)  # None becomes NaN; a missing code is -1
-        return Column(numbers[column.values]), trouble
-    looked_at = levels[:: max(1, len(levels) // LEVELS_LOOKED_AT)]
-    dates = sum(_DATE.fullmatch(level) is not None for level in looked_at)
-    if dates <= 0.9 * len(looked_at):
+    found = disguised(name, column)
+    if found is None:
         return column, None
-    return column, Trouble(
-        "dates-as-text",
-        f"column '{name}' is text that looks like dates, such as '{levels[0]}'; each becomes a "
-        "level of a category",
-        "convert it to a date (its week and month become features), or leave it out of items",
-    )
+    if found.kind == "dates":
+        return column, Trouble("dates-as-text", found.message, found.remedy, found.row)
+    counts = np.bincount(column.values[column.values >= 0], minlength=len(levels))
+    if max(found.readable.mean(), counts[found.readable].sum() / counts.sum()) <= 0.5:
+        count = int(counts.sum())
+        return column, Trouble("numbers-as-text", found.message, found.remedy, found.row, count)
+    numbers = np.array([*map(_number, levels), None], np.float64)  # None is NaN; missing codes: -1
+    return Column(numbers[column.values]), _spoiled(name, column, found.readable, counts)
 
 
 def _spoiled(name: str, column: Column, readable: np.ndarray, counts: np.ndarray) -> Trouble:
+    """Which values spoil a column of numbers: all, if they are text, or the most frequent ones."""
     levels = column.levels or ()
     if readable.all():
         return Trouble(
