@@ -91,17 +91,17 @@ def drawn(wanted: bool | None) -> Iterator[Callable[[Stand], None] | None]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.fields[unit]} {task.completed}/{task.total}"),
+        TextColumn("{task.fields[count]}"),
         TextColumn("{task.fields[state]}"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task("starting", total=None, unit="", state="")
+        task = bars.add_task("starting", total=None, count="", state="")
 
         def draw(stand: Stand) -> None:
             bars.update(
-                task, description=stand.title, unit=stand.unit, total=stand.total,
-                completed=stand.done, state=stand.state,
+                task, description=stand.title, total=stand.total, completed=stand.done,
+                count=f"{stand.unit} {stand.done}/{stand.total}", state=stand.state,
             )  # fmt: skip
 
         yield draw

@@ -7,10 +7,14 @@ from setwise._page import write_page
 from setwise.experiments import figures
 from setwise.experiments.comparison import Comparison, Row
 
+SPLIT = {
+    "set": "{} of whole sets",
+    "group": "{} of whole groups: nobody is in two parts",
+    "time": "{} in order of time: the test part is the latest",
+}
 HEADS = ("model", "top-1 %", "top-5 %", "mean rank", "MRR", "NLL", "difference", "p", "seconds")
 
-STYLE = """th, td { padding: .35rem .5rem; text-align: right; border-bottom: 1px solid #8884;
-  white-space: nowrap; }
+STYLE = """th, td { padding: .35rem .5rem; text-align: right; border-bottom: 1px solid #8884; }
 th:first-child, td:first-child { text-align: left; }
 tbody tr:first-child { font-weight: 600; }
 figure { margin: 1rem 0; background: #fff; padding: .5rem; border-radius: .4rem; }
@@ -60,9 +64,15 @@ def _verdict(comparison: Comparison) -> str:
 def note(comparison: Comparison) -> str:
     """How to read the leaderboard."""
     splits = comparison.values(comparison.metric).shape[1]
+    shares = ":".join(f"{100 * size:g}" for size in comparison.sizes)
+    split = SPLIT[comparison.split_by].format(shares)
+    if splits == 1:
+        return (
+            f"Values on the test part of one split ({split}): it gives no standard errors and no "
+            "p-values. Difference: from the first model."
+        )
     text = (
-        f"Means ± standard errors over {splits} random splits "
-        f"({':'.join(f'{100 * size:g}' for size in comparison.sizes)} of whole sets). "
+        f"Means ± standard errors over {splits} random splits ({split}). "
         "Difference: paired with the first model on the same splits; p: corrected resampled t-test "
         "(Nadeau and Bengio), Holm-corrected."
     )
@@ -86,13 +96,8 @@ def _table(comparison: Comparison) -> str:
 def cells(row: Row) -> list[str]:
     """A row of the leaderboard as text, as the page and the terminal show it."""
 
-    def measured(name: str, unit: int, digits: int) -> str:
-        error = row.standard_error[name] * unit
-        text = f"{row.mean[name] * unit:.{digits}f}"
-        return text if error != error else f"{text} ± {error:.{digits}f}"
-
-    shown = [measured("top1", 100, 2), measured("top5", 100, 2), measured("mean_rank", 1, 3)]
-    shown += [measured("mrr", 1, 4), measured("nll", 1, 4)]
+    shown = [row.measured("top1", 2, 100), row.measured("top5", 2, 100)]
+    shown += [row.measured("mean_rank", 3), row.measured("mrr", 4), row.measured("nll", 4)]
     if row.p is None:
         compared = ["best", ""]
     else:
