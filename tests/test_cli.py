@@ -110,10 +110,28 @@ def test_fit_as_json_has_the_measures(folder, tmp_path):
         "--out", tmp_path / "m", "--json",
     )  # fmt: skip
     said = json.loads(result.stdout)
-    assert said.keys() == {"model", "sets", "fit_to_all_sets"}
+    assert said.keys() == {"model", "sets", "held_out", "in_sample"}
     assert said["model"] == str(tmp_path / "m")
     assert said["sets"] == 150
-    assert said["fit_to_all_sets"].keys() == MEASURES
+    for part, sets in (("held_out", 30), ("in_sample", 120)):
+        assert said[part].keys() == {"sets", *MEASURES, "standard_errors"}
+        assert said[part]["sets"] == sets
+    # The numbers are of the sets that the model did not learn from.
+    choices = sw.read(folder / "trips.parquet", set="set_id", chosen="chosen")
+    _, validation = sw.split(choices, (0.8, 0.2), seed=0)
+    model = sw.load(tmp_path / "m")
+    assert said["held_out"]["nll"] == pytest.approx(model.evaluate(validation).nll)
+
+
+def test_fit_shows_measures_of_held_out_sets_and_says_so(folder, tmp_path):
+    command = ["fit", folder / "trips.parquet", *ROLES, "--out", tmp_path / "m"]
+    network = run(*command, "--model", "sdw", *SMALL).stdout
+    assert "the 30 sets that were held out of training" in network
+    assert "150 sets" not in network
+    logit = run(*command, "--model", "mnl").stdout
+    assert "Fitted to all 150 sets; none was held out." in logit
+    rule = run(*command, "--model", "random").stdout
+    assert "Fitted to all 150 sets; none was held out.\nIn-sample measures:" in rule
 
 
 def test_fit_is_the_librarys_fit(folder):
@@ -299,14 +317,6 @@ def test_predict_needs_no_chosen_column(folder, tmp_path):
     assert json.loads(without.stdout) == json.loads(with_choice.stdout)
 
 
-def test_predict_may_write_over_its_own_table(folder, tmp_path):
-    path = tmp_path / "t.parquet"
-    path.write_bytes((folder / "trips.parquet").read_bytes())
-    run("predict", folder / "mnl.setwise", path, "--out", path)
-    assert "probability" in pl.read_parquet(path).columns
-    assert [one.name for one in tmp_path.iterdir()] == ["t.parquet"]
-
-
 def test_sets_named_by_dates_are_text_in_json(folder, tmp_path):
     drawn = pl.read_parquet(folder / "trips.parquet").sort("set_id")
     day = pl.lit(dt.date(2024, 1, 1)) + pl.duration(days=pl.col("set_id"))
@@ -352,7 +362,7 @@ def compared(folder):
 def test_compare_as_json_has_leaderboard_and_cells(compared):
     _, said = compared
     assert said.keys() == {
-        "data", "metric", "split_sizes", "friedman_p", "leaderboard", "cells",
+        "data", "metric", "split_by", "split_sizes", "friedman_p", "leaderboard", "cells",
     }  # fmt: skip
     assert said["metric"] == "top1"
     assert {row["model"] for row in said["leaderboard"]} == {"mnl", "sdw"}

@@ -60,7 +60,7 @@ def test_every_command_takes_a_data_file(built, tmp_path):
     said = json.loads(run("fit", built, "--model", "mnl", "--out", model, "--json"))
     assert said["sets"] == len(sw.open_choices(built))
     measured = json.loads(run("evaluate", model, built, "--json"))
-    assert measured["nll"] == pytest.approx(said["fit_to_all_sets"]["nll"])
+    assert measured["nll"] == pytest.approx(said["in_sample"]["nll"])
     run("predict", model, built, "--out", tmp_path / "p.parquet")
     compared = json.loads(
         run("compare", built, "--models", "mnl,random", "--splits", 1, "--max-sets", 90, "--json")
@@ -111,10 +111,10 @@ def test_a_spoiled_file_leaves_nothing_behind(hotels, tmp_path):
 
 def test_an_option_of_another_data_set_is_refused(tmp_path):
     done = datasets(
-        "build", "amadeus", "--raw", tmp_path, "--out", tmp_path / "x", "--chosen", "book"
+        "build", "amadeus", "--raw", tmp_path, "--out", tmp_path / "x", "--outcome", "book"
     )
     assert done.returncode == 2
-    assert "--chosen is for expedia" in done.stderr
+    assert "--outcome is for expedia" in done.stderr
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="the samples of real data are not here")

@@ -259,15 +259,22 @@ def test_a_logit_has_regions_and_no_bounds(choices, tmp_path):
     assert "no violating subsets" in page
 
 
-def test_a_model_of_another_form_has_neither_and_says_why(choices, tmp_path):
+def test_a_model_of_another_form_has_neither_and_says_why(choices, files, tmp_path):
     cdm = sw.ChoiceModel("cdm", training=sw.Training(epochs=1)).fit(choices)
     found = examine_theory(cdm, choices)
     read_back = found.to_json()
     assert (read_back["regions"], read_back["bounds"]) == (None, None)
     assert "ChoiceModel is not one aggregation" in read_back["reasons"]["regions"]
     assert "No separable regions" in str(found)
-    write_theory_report(found, tmp_path / "a.html")
-    assert "<svg" not in (tmp_path / "a.html").read_text("utf-8")
+    with pytest.raises(InputError, match="the theory says nothing about this ChoiceModel"):
+        write_theory_report(found, tmp_path / "a.html")
+    cdm.save(tmp_path / "m.setwise")
+    for options in ((), ("--json",), ("--report", tmp_path / "a.html")):
+        done = run("model", tmp_path / "m.setwise", files[1], *options)
+        assert isinstance(done.exception, InputError)
+        assert "is not one aggregation" in str(done.exception)
+        assert done.stdout == ""
+    assert not (tmp_path / "a.html").exists()
 
 
 def test_a_wrong_table_is_an_error_and_no_reason(files, tmp_path):

@@ -175,7 +175,7 @@ def test_the_report_stands_alone_and_repeats_itself(result, tmp_path):
     [
         ({"splits": 0}, "splits=0"),
         ({"metric": "auc"}, "metric 'auc'"),
-        ({"by": "time"}, "only one split by time"),
+        ({"split_by": "time"}, "only one split by time"),
         ({"models": []}, "no model"),
         ({"models": ["svm"]}, "no model 'svm'; there are: mnl"),
     ],

@@ -244,7 +244,7 @@ def test_the_file_is_valid_and_the_same_each_time(schema, tmp_path):
 
 def test_the_command_says_what_goes_where(schema, tmp_path):
     scored.as_fitted("mnl", schema).save(tmp_path / "a.setwise")
-    arguments = ["export", str(tmp_path / "a.setwise"), "--onnx", str(tmp_path / "a.onnx")]
+    arguments = ["export", str(tmp_path / "a.setwise"), "--out", str(tmp_path / "a.onnx")]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0
     assert "brand" in done.output
@@ -261,7 +261,7 @@ def test_without_onnx_the_command_says_what_to_install(schema, tmp_path):
     scored.as_fitted("mnl", schema).save(tmp_path / "a.setwise")
     script = (
         "import sys; sys.modules['onnx'] = None\nfrom setwise.cli import main\n"
-        f"sys.argv = ['setwise', 'export', {str(tmp_path / 'a.setwise')!r}, '--onnx', "
+        f"sys.argv = ['setwise', 'export', {str(tmp_path / 'a.setwise')!r}, '--out', "
         f"{str(tmp_path / 'a.onnx')!r}]\nmain()"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -317,11 +317,11 @@ def test_expedia_eight_features_by_hand(tmp_path):
 
 
 def test_expedia_bookings_are_another_outcome(tmp_path):
-    frame = load_expedia(write(tmp_path, "expedia"), chosen="book").frame
+    frame = load_expedia(write(tmp_path, "expedia"), outcome="book").frame
     assert frame.set_ids.tolist() == [1]
     assert frame.roles.chosen == "booking_bool"
-    with pytest.raises(InputError, match="chosen='buy' is not one of: click, book"):
-        load_expedia(tmp_path, chosen="buy")
+    with pytest.raises(InputError, match="outcome='buy' is not one of: click, book"):
+        load_expedia(tmp_path, outcome="buy")
 
 
 def test_expedia_full_view_adds_to_the_eight(tmp_path):

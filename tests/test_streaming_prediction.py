@@ -461,7 +461,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(model, tmp_path, monkeypatch):
 
     monkeypatch.setattr(kept.Kept, "_reserve", full)
     scattered = ordered(trips([4, 4]), "shuffled")
-    assert "No space left on device" in refused(model, scattered, tmp_path)
+    assert "the disk is full" in refused(model, scattered, tmp_path)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no disk that is always full")
@@ -471,11 +471,11 @@ def test_a_disk_that_fills_while_the_file_is_written_is_said(model, tmp_path, mo
         yield Path("/dev/full")
 
     monkeypatch.setattr("setwise.prediction.written.whole_file", beside)
-    assert "No space left on device" in refused(model, trips([4] * 100), tmp_path)
+    assert "the disk is full" in refused(model, trips([4] * 100), tmp_path)
 
 
 PATHS = {
-    "itself": ("trips.parquet", "trips.parquet", "is the table itself"),
+    "itself": ("trips.parquet", "trips.parquet", "which is read and would be lost"),
     "no file": ("none.parquet", "out.parquet", "there is no file"),
     "a folder": ("folder.parquet", "out.parquet", "is a folder"),
     "csv": ("trips.csv", "out.parquet", "neither .parquet nor .setwise-data"),

@@ -237,7 +237,7 @@ def test_a_process_with_the_same_number_but_another_birth_is_another():
     ("where", "complaint"),
     [
         ("mysql://somewhere/studies", "SQLite files or PostgreSQL, not in mysql"),
-        ("postgresql://nobody@127.0.0.1:1/none", "does not open"),
+        ("postgresql://nobody@127.0.0.1:1/none", "cannot be used: connection failed"),
         ("no://such/thing", "not in no"),
         ("no such folder/s.sqlite", "its folder does not exist"),
     ],
@@ -400,7 +400,7 @@ def test_a_study_with_more_trials_than_asked_for_does_not_stand_in_for_another(t
 
 def test_there_is_only_one_split_by_time():
     with pytest.raises(sw.InputError, match="only one split by time"):
-        tune_splits(SMALL, CHOICES, splits=2, by="time", tuning=QUICK)
+        tune_splits(SMALL, CHOICES, splits=2, split_by="time", tuning=QUICK)
 
 
 def test_the_test_part_is_never_seen(monkeypatch):

@@ -1,30 +1,76 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, never over what is read, and errors that say why not."""
 
+import errno
+import itertools
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from setwise._errors import InputError
 
+try:
+    import fcntl
+except ImportError:  # Windows: no locks, so nobody knows who else is writing
+    fcntl = None  # type: ignore[assignment]
+
+Reads = Iterable[str | Path | None]
+"""Files and folders that a command reads; None, and names without a file, are passed over."""
+
+_NUMBERS = itertools.count()
+
+# What a system says of a disk, not of a file that is read.
+_OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+_WORDS = {
+    errno.EDQUOT: "your disk quota is used up",
+    errno.EFBIG: "the file is larger than this process may write (ulimit -f)",
+    errno.EROFS: "the disk is read-only",
+    errno.ENOENT: "there is no such folder",
+    errno.ENOTDIR: "its folder is a file",
+}
+_IN_TEXT = re.compile(r"\(os error (\d+)\)|\[Errno (\d+)\]")
+
+
+class WriteError(InputError):
+    """A file that cannot be written, for lack of room or of permission."""
+
 
 @contextmanager
-def whole_file(path: str | Path) -> Iterator[Path]:
-    """A path beside ``path`` to write to; renamed to ``path`` on success, removed on failure."""
+def whole_file(path: str | Path, size: int | None = None) -> Iterator[Path]:
+    """A path beside ``path`` to write to; renamed to ``path`` on success, removed on failure.
+
+    A full disk is a :class:`WriteError` with the room that the file needs: ``size`` bytes, where
+    they are known before.
+    """
     path = Path(path)
     _refuse_special(path)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    beside = _part(path)
     try:
-        yield beside
-        with open(beside, "rb") as written:
-            os.fsync(written.fileno())
-        os.replace(beside, path)
+        beside.touch()
+        with _held(beside):
+            yield beside
+            with open(beside, "rb") as written:
+                os.fsync(written.fileno())
+            os.replace(beside, path)
+    except Exception as error:
+        if isinstance(error, InputError) or not _is_about_writing(error, path, beside):
+            raise
+        raise cannot_write(path, error, size, beside) from error
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
 
 
-def check_writable(path: str | Path) -> None:
-    """Refuse an output path that cannot be written, before hours of work and not after."""
+def check_writable(path: str | Path, reads: Reads = ()) -> None:
+    """Refuse an output path that cannot be written, before hours of work and not after.
+
+    So are a path that another process is writing, and one of the files that the same command
+    reads: by whatever name, through a link, or within a folder. What a killed process left of
+    the same file is removed.
+    """
     path = Path(path)
     try:
         if path.is_dir():
@@ -34,14 +80,246 @@ def check_writable(path: str | Path) -> None:
                 f"cannot write {path}: there is no folder {path.parent}; make it first"
             )
         _refuse_special(path)
-        probe = path.with_name(f".{path.name}.{os.getpid()}.part")
+        refuse_read(path, reads)
+        for part in unfinished(path.parent, path.name):
+            raise InputError(
+                f"cannot write {path}: another process is writing it now ({part.name}); wait until "
+                "it ends, or name another file"
+            )
+        probe = _part(path)
         probe.touch()
         probe.unlink()
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror}; choose another place") from None
+        raise cannot_write(path, error) from None
+
+
+def check_outputs(paths: Reads, reads: Reads = ()) -> None:
+    """:func:`check_writable` for several files, which must not be one file; None is passed over."""
+    reads = list(reads)
+    seen: dict[Path, str | Path] = {}
+    for path in (one for one in paths if one is not None):
+        check_writable(path, reads)
+        if seen.setdefault(Path(path).resolve(), path) is not path:
+            raise InputError(f"cannot write {path}: two outputs have this name; name another file")
+
+
+def make_folder(path: str | Path, reads: Reads = (), writes: Iterable[str] = ()) -> None:
+    """Make an output folder, and refuse one that cannot be written.
+
+    ``writes`` are the files that come into it, which must not be among ``reads``.
+    """
+    path, reads = Path(path), list(reads)
+    try:
+        if path.exists() and not path.is_dir():
+            raise InputError(f"cannot write to {path}: it is a file; name a folder")
+        for name in writes:
+            refuse_read(path / name, reads)
+        path.mkdir(parents=True, exist_ok=True)
+        probe = _part(path / "setwise")
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        said = fault(error)
+        raise WriteError(
+            f"cannot write to the folder {path}: {said}; choose another place"
+        ) from None
+
+
+def refuse_read(path: Path, reads: Reads) -> None:
+    """Refuse to write over what is read: a file by any name, or anything within a folder."""
+    for one in reads:
+        if not one or not Path(one).exists():
+            continue
+        if Path(one).is_dir():
+            if Path(one).resolve() in path.resolve().parents:
+                raise InputError(
+                    f"cannot write {path}: it lies in the folder {one}, which is read; name a file "
+                    "outside of it"
+                )
+        elif path.exists() and path.samefile(one):
+            raise InputError(
+                f"cannot write {path}: it is the file {one}, which is read and would be lost; name "
+                "another file"
+            )
+
+
+def unfinished(folder: Path, name: str | None = None) -> list[Path]:
+    """Files in the making in a folder (of one name), after those of dead processes are removed."""
+    which = r".+" if name is None else re.escape(name)
+    pattern = re.compile(rf"\.{which}\.\d+(-\d+)?\.part")
+    found = []
+    for part in folder.iterdir():
+        if not pattern.fullmatch(part.name):
+            continue
+        try:
+            with locked(part, wait=False, new=False):
+                _remove(part)
+        except BlockingIOError:
+            found.append(part)
+        except OSError:
+            continue  # it has just ended, or this disk knows no locks
+    return found
+
+
+@contextmanager
+def locked(path: Path, wait: bool = True, new: bool = True) -> Iterator[None]:
+    """Hold the lock of a file or folder, which ends with the process.
+
+    If another has it: wait, or else BlockingIOError. ``new`` makes the file where it is missing.
+    """
+    if fcntl is None:
+        yield
+        return
+    flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | (os.O_CREAT if new else 0)
+    place = os.open(path, flags, 0o666)
+    try:
+        fcntl.flock(place, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(place)
+
+
+@contextmanager
+def scratch_beside(path: Path) -> Iterator[Path]:
+    """A folder for what is needed while ``path`` is made; one of a killed process is removed."""
+    folder = _part(path)
+    try:
+        folder.mkdir()
+        with _held(folder):
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def cannot_write(
+    path: str | Path, error: Exception, size: int | None = None, beside: Path | None = None
+) -> WriteError:
+    """What to say of a file that cannot be written; ``beside`` is what there is of it."""
+    path = Path(path)
+    said = fault(error)
+    if _number(error) != errno.ENOSPC:
+        return WriteError(f"cannot write {path}: {said}; choose another place")
+    free, needs = "no room is left", ""
+    with suppress(OSError):
+        there = 0 if beside is None or not beside.exists() else beside.stat().st_blocks * 512
+        room = shutil.disk_usage(path.parent).free + there
+        free = f"{in_bytes(room)} are free in {path.parent}"
+        needs = (
+            f"the file needs {f'more than {in_bytes(there)}' if size is None else in_bytes(size)}"
+        )
+    return WriteError(
+        f"cannot write {path}: {said}: {' and '.join(filter(None, (needs, free)))}; make room, or "
+        "name a file on another disk"
+    )
+
+
+def fault(error: Exception) -> str:
+    """What the system says, in words: of an OSError, or of one in the text of another error."""
+    number = _number(error)
+    if number == errno.ENOSPC:
+        return "the disk is full"
+    if number in _WORDS:
+        return _WORDS[number]
+    if number is not None:
+        return os.strerror(number)
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def is_of_disk(error: Exception) -> bool:
+    """Whether an error, of whatever library, is about a disk that takes no more.
+
+    >>> is_of_disk(ValueError("while writing: No space left on device (os error 28)"))
+    True
+    """
+    return _number(error) in _OF_THE_DISK
+
+
+def kept_elsewhere(write: Callable[[Path], None], path: Path, what: str) -> None:
+    """Write a file; if that fails at the end of long work, keep it elsewhere and say where.
+
+    Elsewhere are the system's temporary folder, the current one and the user's own.
+    """
+    try:
+        write(path)
+    except WriteError as error:
+        for place in (Path(tempfile.gettempdir()), Path.cwd(), Path.home()):
+            kept = _tried(write, place, path.name)
+            if kept is not None:
+                said = f"{error}. The {what} is not lost: it is kept in {kept}"
+                raise WriteError(said) from error
+        raise
+
+
+def in_bytes(size: int) -> str:
+    """A size as people write it.
+
+    >>> in_bytes(1_234_567), in_bytes(12)
+    ('1.2 MB', '12 bytes')
+    """
+    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size} bytes"
+
+
+def _tried(write: Callable[[Path], None], place: Path, name: str) -> Path | None:
+    """The file, written into a new folder of this place; None where that does not work either."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="setwise-", dir=place))
+    except OSError:
+        return None
+    try:
+        write(folder / name)
+        return folder / name
+    except (InputError, OSError):
+        shutil.rmtree(folder, ignore_errors=True)
+        return None
+
+
+def _part(path: Path) -> Path:
+    """A new name beside this one for a file in the making."""
+    return path.with_name(f".{path.name}.{os.getpid()}-{next(_NUMBERS)}.part")
+
+
+@contextmanager
+def _held(part: Path) -> Iterator[None]:
+    """Hold the lock of something in the making, by which others know that it is not left over."""
+    with ExitStack() as stack:
+        with suppress(OSError):  # a disk that knows no locks
+            stack.enter_context(locked(part, wait=False))
+        yield
+
+
+def _remove(part: Path) -> None:
+    if part.is_dir():
+        shutil.rmtree(part, ignore_errors=True)
+    else:
+        part.unlink(missing_ok=True)
 
 
 def _refuse_special(path: Path) -> None:
     """Renaming a file over a device or a pipe (as root, /dev/null) would destroy it."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise InputError(f"cannot write {path}: it is a device or a pipe; name a plain file")
+
+
+def _number(error: BaseException) -> int | None:
+    """The system's number of an error, or of the one that it reports."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, OSError) and seen.errno is not None:
+            return seen.errno
+        found = _IN_TEXT.search(str(seen))
+        if found:
+            return int(found[1] or found[2])
+        if "database or disk is full" in str(seen):  # SQLite's own words
+            return errno.ENOSPC
+        seen = seen.__cause__
+    return None
+
+
+def _is_about_writing(error: Exception, path: Path, beside: Path) -> bool:
+    if is_of_disk(error):
+        return True
+    name = getattr(error, "filename", None)
+    return isinstance(error, OSError) and name is not None and Path(name) in (path, beside)

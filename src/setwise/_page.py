@@ -14,9 +14,10 @@ PAGE = """<!doctype html>
 <style>
 :root {{ color-scheme: light dark; }}
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto;
-  padding: 0 1rem; }}
+  padding: 0 1rem; overflow-wrap: break-word; }}
 h1 {{ font-size: 1.5rem; }} h2 {{ font-size: 1.15rem; margin-top: 2rem; }}
 .scroll {{ overflow-x: auto; }}
+@media print {{ .scroll {{ overflow: visible; }} }}
 table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
 {style}</style></head><body>
 <h1>{title}</h1>
@@ -25,8 +26,7 @@ table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
 
 REPORT_STYLE = """\
 th, td { padding: .35rem .6rem; text-align: left; border-bottom: 1px solid #8884; }
-table.numbers td:not(:first-child), table.numbers th:not(:first-child) { text-align: right;
-  white-space: nowrap; }
+table.numbers td:not(:first-child), table.numbers th:not(:first-child) { text-align: right; }
 figure { margin: 1rem 0; background: #fff; padding: .5rem; border-radius: .4rem; }
 figure svg { width: 100%; max-width: 40rem; height: auto; }
 figcaption { color: #444; font-size: .9rem; }
@@ -46,8 +46,9 @@ def write_page(path: str | Path, title: str, body: str, style: str) -> None:
     """Write a page, whole or not at all; the title is text, the body and the style are code."""
     check_writable(path)
     page = PAGE.format(title=html.escape(title), body=body, style=style)
-    with whole_file(path) as beside:
-        beside.write_text(page, encoding="utf-8", errors="replace")
+    content = page.encode(errors="replace")
+    with whole_file(path, len(content)) as beside:
+        beside.write_bytes(content)
 
 
 def table_html(

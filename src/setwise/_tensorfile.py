@@ -32,7 +32,7 @@ def write(path: str | Path, kind: str, arrays: Arrays, meta: Mapping[str, Any]) 
         "sha256": _checksum(kind, plain, text),
     }
     data = safetensors.numpy.save(plain, metadata=header)
-    with whole_file(path) as beside:
+    with whole_file(path, len(data)) as beside:
         beside.write_bytes(_with_sorted_header(data))
 
 

@@ -2,12 +2,11 @@
 
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from setwise._errors import InputError
 from setwise.cli import (
@@ -46,15 +45,52 @@ from setwise.cli.values import (
     StopOn,
 )
 
+
+class Commands(TyperGroup):
+    """All commands: warnings become notes, Ctrl-C a word, and a reader may leave early."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            with show.warnings_as_notes():
+                found = super().invoke(ctx)
+            sys.stdout.flush()  # where a pipe is closed, Typer ends quietly; at exit it is too late
+            return found
+        except KeyboardInterrupt:
+            show.note("interrupted")
+            raise typer.Exit(130) from None
+
+
+def _version(wanted: bool) -> bool:
+    if wanted:
+        from setwise import __version__
+
+        print(f"setwise {__version__}")
+        raise typer.Exit
+    return wanted
+
+
 app = typer.Typer(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="Predict which item people choose from a set, and learn how context moves choices.\n\n"
-    "A table has one row an item; --set names the column of choice sets, --chosen the 0/1 column "
-    "of what was chosen. Start with: setwise compare swissmetro",
 )
 app.add_typer(datasets.app, name="datasets")
+
+
+@app.callback()
+def everything(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
+    ] = False,
+) -> None:
+    """Predict which item people choose from a set, and learn how context moves choices.
+
+    A table has one row per item; --set names the column of choice sets, --chosen the 0/1 column
+    of what was chosen. Start with: setwise compare swissmetro
+    """
+
 
 Seed = Annotated[int, typer.Option(help="Of splits, initial weights and the order of sets.")]
 
@@ -89,17 +125,20 @@ def fit(
 ) -> None:
     """Train a model on all sets of a table and write it to a file.
 
-    A fifth of the sets (of the groups, with --group) is held out to stop early. The file keeps
-    some sets as examples for the page of 'setwise serve', and an MNL to show beside the model;
-    with --sample 0 it holds no row of the data. With --cluster all machines train it together.
+    Models that stop early hold out a fifth of the sets (of the groups, with --group), and the
+    measures are of these; other models are fitted to all sets. The file keeps some sets as
+    examples for the page of 'setwise serve', and an MNL to show beside the model; with --sample 0
+    it holds no row of the data. With --cluster all machines train it together.
 
     Example: setwise fit swissmetro --model sda --out swissmetro.setwise
     """
-    from setwise._files import check_writable
+    from setwise._files import check_writable, kept_elsewhere, make_folder
     from setwise.choices.records import few
     from setwise.estimators import configured
 
-    check_writable(out)
+    check_writable(out, source.reads())
+    if checkpoint is not None:
+        make_folder(checkpoint)
     machines = Machines(cluster, workers, min_workers)
     training = {
         "epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate,
@@ -109,17 +148,13 @@ def fit(
     estimator = configured(model, seed, dimension, training, ensemble)
     choices = source.read(seed)
     show.dropped(choices)
-    with _warnings_as_notes():
-        estimator = machines.fitted(estimator, choices, source, seed, checkpoint)
-        beside = _mnl_beside(model, estimator, choices)
-    estimator.save(out, sample=few(choices, sample) if sample else None, beside=beside)
-    measured = estimator.evaluate(choices)
-    if json:
-        show.as_json({"model": str(out), "sets": measured.sets, "fit_to_all_sets": dict(measured)})
-    elif hasattr(estimator, "summary"):
-        print(estimator.summary())
-    else:
-        _show_metrics(measured, f"fit to all {measured.sets:,} sets, held out ones included")
+    estimator = machines.fitted(estimator, choices, source, seed, checkpoint)
+    about = {
+        "sample": few(choices, sample) if sample else None,
+        "beside": _mnl_beside(model, estimator, choices),
+    }
+    kept_elsewhere(lambda path: estimator.save(path, **about), out, "trained model")
+    _show_fit(estimator, choices, out, json)
     show.note(f"wrote {out}")
     if getattr(estimator, "interrupted_", False):
         raise typer.Exit(130)
@@ -165,8 +200,7 @@ def evaluate(
     show.dropped(choices)
     measured = estimator.evaluate(choices)
     if json:
-        errors = dict(measured.standard_errors)
-        show.as_json({"sets": measured.sets, **measured, "standard_errors": errors})
+        show.as_json(_as_json(measured))
     else:
         _show_metrics(measured, f"{measured.sets:,} sets")
 
@@ -228,12 +262,11 @@ def compare(
 
     Example: setwise compare swissmetro --splits 5 --report report.html
     """
-    from setwise._files import check_writable
+    from setwise._files import check_outputs
     from setwise.choices import expressions
     from setwise.estimators import everyone, named
 
-    if report is not None:
-        check_writable(report)
+    check_outputs([report, tune.storage_file(storage) if trials else None], source.reads())
     names = everyone() if models == "all" else expressions(models)
     estimators = {name: named(name, preset.value) for name in names}
     choices = source.read(seed)
@@ -246,9 +279,9 @@ def compare(
     space = tune.SPACES[preset]
     tuning = Tuning(trials, space, storage=storage, seed=seed) if trials else None
     bar = show.cells_bar(len(estimators) * splits)
-    with _warnings_as_notes(), crew_of(cluster) as crew, bar as on_cell:
+    with crew_of(cluster) as crew, bar as on_cell:
         result = run(
-            estimators, choices, splits=splits, seed=seed, by=split_by.value, metric=metric,
+            estimators, choices, splits=splits, seed=seed, split_by=split_by.value, metric=metric,
             tuning=tuning, on_cell=on_cell, crew=crew,
         )  # fmt: skip
     if json:
@@ -269,22 +302,32 @@ app.add_typer(theory.app, name="theory")
 
 
 def main() -> None:
-    """Run the command line; bad input is one sentence and exit code 2."""
+    """Run the command line; what the outside world got wrong is one sentence and exit code 2.
+
+    Only an error of setwise itself shows where in the code it happened.
+    """
     try:
         app()
     except InputError as error:
-        show.note(" ".join(f"error: {error}".split()))  # names may hold line breaks
-        sys.exit(2)
+        _end(str(error))
+    except KeyboardInterrupt:
+        show.note("interrupted")
+        sys.exit(130)
+    except MemoryError:
+        _end("the memory is full; take fewer sets (--max-sets), or build a data file")
+    except Exception as error:
+        from setwise._files import fault, is_of_disk
+
+        if not isinstance(error, OSError) and not is_of_disk(error):
+            raise
+        name = getattr(error, "filename", None)
+        place = f"{name}: " if name else ""
+        _end(f"{place}{fault(error)}; check the file, its folder and the room on the disk")
 
 
-@contextmanager
-def _warnings_as_notes() -> Iterator[None]:
-    """Warnings as one line each, without the place in the code that raised them."""
-    with warnings.catch_warnings(record=True) as raised:
-        warnings.simplefilter("always", UserWarning)
-        yield
-    for text in dict.fromkeys(str(warning.message) for warning in raised):
-        show.note(f"warning: {text}")
+def _end(text: str) -> None:
+    show.note(" ".join(f"error: {text}".split()))  # names may hold line breaks
+    sys.exit(2)
 
 
 def _mnl_beside(model: str, estimator: Any, choices: Any) -> Any:
@@ -300,7 +343,36 @@ def _mnl_beside(model: str, estimator: Any, choices: Any) -> Any:
         return None
 
 
-def _show_metrics(measured: Any, title: str) -> None:
+def _show_fit(estimator: Any, choices: Any, out: Path, json: bool) -> None:
+    """How well the model does on the sets that it held out, and on those that it was fitted to."""
+    fitted, held_out = estimator.parts_of_fit(choices)
+    apart = None if held_out is None else estimator.evaluate(held_out)
+    if json:
+        inside = estimator.evaluate(fitted)
+        found = {"held_out": apart and _as_json(apart), "in_sample": _as_json(inside)}
+        show.as_json({"model": str(out), "sets": len(choices), **found})
+        return
+    if hasattr(estimator, "summary"):
+        print(estimator.summary())
+    if apart is not None:
+        print(
+            f"Measures of the {apart.sets:,} sets that were held out of training. They were used "
+            "to stop it,\nso that new sets may do slightly worse."
+        )
+        _show_metrics(apart)
+    else:
+        print(f"Fitted to all {len(choices):,} sets; none was held out.")
+        if not hasattr(estimator, "summary"):
+            print("In-sample measures:")
+            _show_metrics(estimator.evaluate(fitted))
+
+
+def _as_json(measured: Any) -> dict[str, Any]:
+    errors = dict(measured.standard_errors)
+    return {"sets": measured.sets, **measured, "standard_errors": errors}
+
+
+def _show_metrics(measured: Any, title: str | None = None) -> None:
     rows = [
         (name, f"{value:.4f}", f"{measured.standard_errors[name]:.4f}")
         if name in measured.standard_errors

@@ -47,7 +47,7 @@ def check(
     from setwise.doctor import examine, write_page
 
     if report is not None:
-        check_writable(report)
+        check_writable(report, reads=[table])
     opened, roles = _opened(table, csv_format(table, sep, decimal, encoding))
     given = {"set": set, "chosen": chosen}
     roles |= {name: value for name, value in given.items() if value is not None}
@@ -99,17 +99,18 @@ def _columns_bar() -> Iterator[Callable[[str, int, int], None] | None]:
     """A callback for every column that is examined: a bar on a terminal, nothing elsewhere."""
     from rich.console import Console
     from rich.markup import escape
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    from rich.progress import BarColumn, Progress, TextColumn
 
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"))
     with Progress(*columns, console=console, transient=True) as bars:
-        task = bars.add_task("opening", total=None)
+        task = bars.add_task("opening", total=None, count="")
 
         def advance(name: str, done: int, total: int) -> None:
-            bars.update(task, description=escape(name), completed=done, total=total)
+            count = f"{done}/{total}"
+            bars.update(task, description=escape(name), completed=done, total=total, count=count)
 
         yield advance

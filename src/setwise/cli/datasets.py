@@ -44,9 +44,9 @@ def write(
     Example: setwise datasets write decoy --sets 5000 --out decoy.parquet
     """
     from setwise import datasets as room
-    from setwise.cli.tables import write_table
+    from setwise.cli.tables import check_table, write_table
 
-    write_table(None, out)
+    check_table(out)
     generated = room.find(name).kind == "generated"
     frame = room.generate(name, sets, seed).table if generated else room.table(name)
     write_table(frame, out)
@@ -92,7 +92,7 @@ def build(
     ],
     out: Annotated[Path, typer.Option(help="Data file to write (.setwise-data).")],
     view: Annotated[View, typer.Option(help="The paper's features, or all.")] = View.paper,
-    chosen: Annotated[
+    outcome: Annotated[
         Outcome, typer.Option(help="Expedia: what counts as the choice.")
     ] = Outcome.click,
 ) -> None:
@@ -106,9 +106,9 @@ def build(
     from setwise import datasets as room
     from setwise._errors import InputError
 
-    if chosen is not Outcome.click and name is not RawName.expedia:
-        raise InputError(f"--chosen is for expedia; {name.value} has one outcome only")
-    options: dict[str, Any] = {"chosen": chosen.value} if name is RawName.expedia else {}
+    if outcome is not Outcome.click and name is not RawName.expedia:
+        raise InputError(f"--outcome is for expedia; {name.value} has one outcome only")
+    options: dict[str, Any] = {"outcome": outcome.value} if name is RawName.expedia else {}
     with show.steps() as on_step:
         choices = room.build(name.value, raw, out, view.value, on_step, **options)
     show.dropped(choices)

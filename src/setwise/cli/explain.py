@@ -47,7 +47,7 @@ def explain(
     if where is not None and times is None:
         raise InputError("--where says in which rows --times counts; give --times too")
     if report is not None:
-        check_writable(report)
+        check_writable(report, reads=[model, table])
     form = csv_format(table, sep, decimal, encoding)
     estimator = load(model)
     data = open_choices(table).in_memory() if is_data_file(table) else read_table(table, form)

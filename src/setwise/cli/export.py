@@ -12,7 +12,7 @@ from setwise.cli.source import Json
 
 def export(
     model: ModelFile,
-    onnx: Annotated[Path, typer.Option(help="The ONNX file to write.")],
+    out: Annotated[Path, typer.Option(help="The ONNX file to write.")],
     json: Json = False,
 ) -> None:
     """Write a model for programs that run ONNX, in any language.
@@ -25,17 +25,17 @@ def export(
 
     It needs the package onnx, which setwise's extra 'export' installs.
 
-    Example: setwise export swissmetro.setwise --onnx swissmetro.onnx
+    Example: setwise export swissmetro.setwise --out swissmetro.onnx
     """
     import json as plain
 
     from setwise.export import export_onnx
 
-    about = export_onnx(model, onnx)
+    about = export_onnx(model, out)
     items, context = plain.loads(about["items"]), plain.loads(about["context"])
     if json:
         outside = plain.loads(about["outside_option"])
-        show.as_json({"onnx": str(onnx), "items": items, "context": context, "outside": outside})
+        show.as_json({"onnx": str(out), "items": items, "context": context, "outside": outside})
     else:
         rows = [
             (kind, str(place), column["column"], column["give"], _listed(column.get("levels", [])))
@@ -43,7 +43,7 @@ def export(
             for place, column in enumerate(columns)
         ]
         show.table(("input", "place", "column", "give", "levels"), rows, numbers=False)
-    show.note(f"wrote {onnx}")
+    show.note(f"wrote {out}")
 
 
 def _listed(levels: list[str], most: int = 6) -> str:

@@ -42,7 +42,13 @@ def predict(
     from setwise._errors import InputError
     from setwise.choices import read_like
     from setwise.choices.table_files import is_there
-    from setwise.cli.tables import csv_format, is_data_file, read_table, write_table
+    from setwise.cli.tables import (
+        check_table,
+        csv_format,
+        is_data_file,
+        read_table,
+        write_table,
+    )
     from setwise.prediction import Predictions, predict_file
 
     form = csv_format(table, sep, decimal, encoding)
@@ -52,9 +58,9 @@ def predict(
     if cluster is not None:
         raise InputError(f"{table} is no folder; a cluster predicts the files of a folder")
     if out is not None:
-        write_table(None, out)  # refuse a bad path before the work
+        check_table(out, reads=[model, table])
     scorer = _scorer(model)
-    if out is not None and not json and _streams(Path(table), out):
+    if out is not None and not json and _streams(Path(table)):
         with show.counting_bar("rows") as on_rows:
             rows = predict_file(scorer, Path(table), out, on_rows)
         show.note(f"wrote {out}: {rows:,} rows")
@@ -102,9 +108,8 @@ def _predict_folder(model: Path, folder: Path, out: Path | None, cluster: str | 
     show.note(f"wrote {done.files:,} files to {out}: {done.rows:,} rows{kept}")
 
 
-def _streams(table: Path, out: Path) -> bool:
-    """Whether the table is predicted in parts: not if its own file is to be written over."""
+def _streams(table: Path) -> bool:
+    """Whether the table is predicted in parts."""
     from setwise.cli.tables import is_data_file
 
-    own = out.exists() and table.exists() and out.samefile(table)
-    return (table.suffix.lower() == ".parquet" and not own) or is_data_file(table)
+    return table.suffix.lower() == ".parquet" or is_data_file(table)

@@ -3,6 +3,7 @@
 import shlex
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -33,6 +34,8 @@ SIZES_HELP = (
 OUT_HELP = "Folder of the report and of every finished cell; the same command goes on from there."
 RAW_HELP = "Raw files of {}, or a data file built of them."
 GENERATED_SETS = 5000
+LEAST_SHARE = 0.2
+"""To be done before the time that is left is told."""
 
 
 def reproduce(
@@ -65,6 +68,8 @@ def reproduce(
 
     Example: setwise reproduce table1 swissmetro --preset quick --out first-look
     """
+    from setwise._files import make_folder
+    from setwise.datasets.raw import raw_files
     from setwise.experiments import reproduction as room
 
     given = {"splits": splits, "trials": trials, "sets": source.max_sets, "seed": seed}
@@ -73,6 +78,8 @@ def reproduce(
     if epochs is not None:
         protocol = replace(protocol, training=replace(protocol.training, epochs=epochs))
     raw = {RawName.expedia: expedia, RawName.outbrain: outbrain, RawName.amadeus: amadeus}
+    reads = [one for path in raw.values() if path is not None for one in raw_files(path)]
+    make_folder(out, [*source.reads(), *reads], room.FILES)
     sources = _sources(source, raw, outcome, sizes, seed)
     command = shlex.join(["setwise", *sys.argv[1:]])
     with crew_of(cluster) as crew, _progress(out) as (on_plan, on_unit):
@@ -134,7 +141,7 @@ def _raw(name: RawName, path: Path, outcome: Outcome) -> "Choices":
 
     if is_data_file(path):
         return open_choices(path)
-    options: dict[str, Any] = {"chosen": outcome.value} if name is RawName.expedia else {}
+    options: dict[str, Any] = {"outcome": outcome.value} if name is RawName.expedia else {}
     choices = datasets.load_raw(name.value, path, "paper", **options)
     show.dropped(choices)
     return choices
@@ -172,22 +179,38 @@ def _progress(out: Path) -> "Iterator[tuple[room.OnPlan, room.OnUnit]]":
     seconds: dict[Any, float] = {}
     done: dict[Any, float] = {}
     ended: list[Any] = []
+    begin = time.monotonic()
     with show.share_bar("reproducing") as (say, advance):
 
         def on_plan(plan: "room.Plan", left: "Sequence[room.Unit]", workers: int) -> None:
+            nonlocal begin
+            begin = time.monotonic()
             _show_plan(plan, left, workers, out)
             seconds.update({unit: plan.seconds[unit] for unit in left})
 
         def on_unit(unit: "room.Unit", share: float, notes: Sequence[str] | None) -> None:
             done[unit] = share
-            advance(sum(seconds[one] * done[one] for one in done) / sum(seconds.values()))
+            whole = sum(seconds[one] * done[one] for one in done) / sum(seconds.values())
+            left = _left(time.monotonic() - begin, whole)
+            advance(whole, left)
             if notes is not None:
                 ended.append(unit)
-                say(f"[{len(ended)}/{len(seconds)}] {unit}")
+                say(f"[{len(ended)}/{len(seconds)}] {unit}{left and f'; {left}'}")
             for text in notes or ():
                 say(f"warning: {unit}: {text}")
 
         yield on_plan, on_unit
+
+
+def _left(elapsed: float, share: float) -> str:
+    """How long the rest takes, by what has been done here: nothing before that is known.
+
+    >>> _left(60.0, 0.25), _left(60.0, 0.05), _left(60.0, 1.0)
+    ('about 3 min left', '', '')
+    """
+    if not LEAST_SHARE <= share < 1:
+        return ""
+    return f"about {_duration(elapsed * (1 - share) / share)} left"
 
 
 def _show_plan(plan: "room.Plan", left: "Sequence[room.Unit]", workers: int, out: Path) -> None:
@@ -199,12 +222,10 @@ def _show_plan(plan: "room.Plan", left: "Sequence[room.Unit]", workers: int, out
             f"{setting.data}, up to {setting.max_items} items",
             f"{setting.sets:,} of {setting.available:,}", str(setting.features),
             str(len(units)), str(len(todo)),
-            _duration(sum(plan.seconds[unit] for unit in todo)),
         ))  # fmt: skip
-    heads = ("data", "sets", "features", "methods", "to do", "about")
+    heads = ("data", "sets", "features", "methods", "to do")
     show.table(heads, rows, title="The plan", beside=True)
-    total = _duration(sum(plan.seconds[unit] for unit in left))
-    show.note(f"{len(left)} methods to do with {workers} workers: about {total}; kept in {out}")
+    show.note(f"{len(left)} methods to do with {workers} workers; kept in {out}")
 
 
 def _duration(seconds: int | float) -> str:

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,23 @@ def note(text: str) -> None:
 
 
 @contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Warnings as one line each, once, without the place in the code that raised them."""
+    told: set[str] = set()
+
+    def tell(message: Warning | str, *_: Any) -> None:
+        text = " ".join(str(message).split())
+        if text not in told:
+            told.add(text)
+            note(f"warning: {text}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = tell  # type: ignore[assignment]
+        yield
+
+
+@contextmanager
 def cells_bar(total: int) -> "Iterator[Callable[[Cell], None]]":
     """A callback for every finished model and split: a bar on a terminal, lines elsewhere."""
     from rich.console import Console
@@ -90,7 +108,7 @@ def cells_bar(total: int) -> "Iterator[Callable[[Cell], None]]":
 def counting_bar(title: str) -> "Iterator[Callable[[int, int], None]]":
     """A callback with how many are done and in all: a bar on a terminal, a line a tenth else."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -105,15 +123,23 @@ def counting_bar(title: str) -> "Iterator[Callable[[int, int], None]]":
 
         yield report
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    # How many there are is not known before the first are done.
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"))
     with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
-        task = bars.add_task(title, total=None)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
+        task = bars.add_task(title, total=None, count="")
+        yield lambda done, total: bars.update(
+            task, completed=done, total=total, count=f"{done:,}/{total:,}"
+        )
 
 
 @contextmanager
-def share_bar(title: str) -> "Iterator[tuple[Callable[[str], None], Callable[[float], None]]]":
-    """Callbacks to say a line, and to tell the share that is done: a bar on a terminal only."""
+def share_bar(
+    title: str,
+) -> "Iterator[tuple[Callable[[str], None], Callable[[float, str], None]]]":
+    """Callbacks to say a line, and to tell the share that is done: a bar on a terminal only.
+
+    The share comes with a few words, such as the time that is left.
+    """
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -121,21 +147,20 @@ def share_bar(title: str) -> "Iterator[tuple[Callable[[str], None], Callable[[fl
         TaskProgressColumn,
         TextColumn,
         TimeElapsedColumn,
-        TimeRemainingColumn,
     )
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield note, lambda share: None
+        yield note, lambda share, words: None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
-    times = (TimeElapsedColumn(), TextColumn("left:"), TimeRemainingColumn())
+    times = (TimeElapsedColumn(), TextColumn("{task.fields[words]}"))
     bars = Progress(*columns, *times, console=console, transient=True)
-    task = bars.add_task(title, total=1.0)
+    task = bars.add_task(title, total=1.0, words="")
 
-    def advance(share: float) -> None:
+    def advance(share: float, words: str) -> None:
         bars.start()  # not before there is something to show
-        bars.update(task, completed=share)
+        bars.update(task, completed=share, words=words)
 
     try:
         yield lambda text: bars.console.print(text, highlight=False, markup=False), advance

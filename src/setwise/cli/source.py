@@ -4,6 +4,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -74,6 +75,14 @@ class Source:
         """The choices that the options describe."""
         choices = self._whole().limit(self.max_items, self.min_items)
         return choices if self.max_sets is None else choices.sample(self.max_sets, seed)
+
+    def reads(self) -> list[str | Path]:
+        """The files that are read, which nothing may be written over."""
+        from setwise.datasets.raw import raw_files
+
+        if self.like is not None and self.table:
+            return [*raw_files(self.table)]
+        return [] if Path(self.table).is_dir() else [self.table]
 
     def _whole(self) -> "Choices":
         from setwise import datasets

@@ -5,7 +5,7 @@ from typing import Any
 
 from setwise import datasets
 from setwise._errors import InputError
-from setwise._files import check_writable, whole_file
+from setwise._files import Reads, check_writable, whole_file
 from setwise.choices.stored import SUFFIX
 from setwise.choices.table_files import CsvFormat, is_csv, is_there, read_file
 
@@ -42,13 +42,15 @@ def is_dataset(name: str) -> bool:
     return name in datasets.names() and not Path(name).exists()
 
 
-def write_table(frame: Any, path: Path) -> None:
-    """Write a frame as Parquet or CSV, whole or not at all; None only checks the path."""
-    suffix = path.suffix.lower()
-    if suffix not in (".parquet", ".csv"):
+def check_table(path: Path, reads: Reads = ()) -> None:
+    """Refuse a path to which no table can be written, or one that is read."""
+    if path.suffix.lower() not in (".parquet", ".csv"):
         raise InputError(f"cannot write {path}: name a file that ends in .parquet or .csv")
-    check_writable(path)
-    if frame is None:
-        return
+    check_writable(path, reads)
+
+
+def write_table(frame: Any, path: Path) -> None:
+    """Write a frame as Parquet or CSV, whole or not at all."""
+    suffix = path.suffix.lower()
     with whole_file(path) as beside:
         frame.write_parquet(beside) if suffix == ".parquet" else frame.write_csv(beside)

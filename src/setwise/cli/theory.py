@@ -117,10 +117,12 @@ def model(
     """Show which score function of a model decides where, and the bounds on its error.
 
     Give the table that the model was trained on: the bounds of Theorems 2 (SDW) and 3 (SDE) are
-    about it. Where the theory does not cover a model, the reason is shown.
+    about it. Where the theory covers one of the two only, the reason is shown; where it says
+    nothing about a model, the command ends with the reason and writes no page.
 
     Example: setwise theory model swissmetro.setwise swissmetro --report theory.html
     """
+    from setwise._errors import InputError
     from setwise._files import check_writable
     from setwise.choices import open_choices
     from setwise.cli.tables import csv_format, is_data_file, read_table
@@ -128,7 +130,7 @@ def model(
     from setwise.experiments import examine_theory, write_theory_report
 
     if report is not None:
-        check_writable(report)
+        check_writable(report, reads=[model, table])
     form = csv_format(table, sep, decimal, encoding)
     estimator = load(model)
     choices = (
@@ -137,6 +139,9 @@ def model(
         else estimator.read(read_table(table, form), with_choice=True)
     )
     found = examine_theory(estimator, choices)
+    nothing = found.nothing()
+    if nothing is not None:
+        raise InputError(nothing)
     if json:
         show.as_json(found.to_json())
     else:

@@ -38,7 +38,7 @@ def tune(
     batch: Annotated[
         int | None, typer.Option(help="Trials that train together; default: 8, on a GPU 50.")
     ] = None,
-    prune: Annotated[bool, typer.Option("--prune", help="Stop hopeless trials early.")] = False,
+    pruning: Annotated[bool, typer.Option("--pruning", help="Stop hopeless trials early.")] = False,
     epochs: Annotated[int | None, typer.Option(help="Most passes over the data.")] = None,
     splits: Annotated[int, typer.Option(help="Number of random 50:25:25 splits.")] = 1,
     split_by: Annotated[SplitBy, typer.Option(help="What stays together.")] = SplitBy.set,
@@ -61,16 +61,14 @@ def tune(
 
     Example: setwise tune swissmetro --model sda --trials 50 --out tuned.setwise
     """
-    from setwise._files import check_writable, whole_file
+    from setwise._files import check_outputs, kept_elsewhere, whole_file
     from setwise.estimators import named
     from setwise.experiments import tune_splits, tuning_history
     from setwise.tuning import Tuning, tunable, with_arguments
 
-    for path in (out, plot):
-        if path is not None:
-            check_writable(path)
+    check_outputs([out, plot, storage_file(storage)], source.reads())
     name = space.value if space is not None else SPACES[preset]
-    tuning = Tuning(trials, _space(name, vary or []), batch, prune, storage, seed)
+    tuning = Tuning(trials, _space(name, vary or []), batch, pruning, storage, seed)
     estimator = tunable(named(model, preset.value))
     if epochs is not None:
         estimator = with_arguments(estimator, {"epochs": epochs})
@@ -78,7 +76,7 @@ def tune(
     show.dropped(choices)
     with crew_of(cluster) as crew, show.counting_bar("trials") as on_trials:
         done = tune_splits(
-            estimator, choices, splits=splits, seed=seed, by=split_by.value, tuning=tuning,
+            estimator, choices, splits=splits, seed=seed, split_by=split_by.value, tuning=tuning,
             on_trials=on_trials, crew=crew,
         )  # fmt: skip
     if json:
@@ -90,8 +88,13 @@ def tune(
             beside.write_text(tuning_history([one.tuned for one in done]), "utf-8")
         show.note(f"wrote {plot}")
     if out is not None:
-        done[0].tuned.estimator.save(out)
+        kept_elsewhere(done[0].tuned.estimator.save, out, "tuned model")
         show.note(f"wrote {out}")
+
+
+def storage_file(storage: str) -> str | None:
+    """The file of the studies; None where they are in a database."""
+    return None if "://" in storage else storage
 
 
 def _space(name: str, vary: list[str]) -> "Space":

@@ -63,8 +63,9 @@ def violations(
     from setwise.experiments import decoy_map, examine_iia, trial_effects, write_iia_report
     from setwise.violations.people import people
 
+    others = [] if beside is None else [one.strip() for one in beside.split(",")]
     if report is not None:
-        check_writable(report)
+        check_writable(report, reads=[model, table, *others])
     labels, moved = _names("--trials", trials, (3, 4)), _names("--decoy", decoy, (2,))
     _refuse(trials, moved, pair, table)
     form = csv_format(table, sep, decimal, encoding)
@@ -78,7 +79,7 @@ def violations(
     found = examine_iia(
         estimator, sampled, names if names is None or len(names) > 1 else names[0], part,
         None if group is None else people(sampled, sampled if frame is None else frame, group),
-        None if beside is None else {Path(one).stem: load(one) for one in beside.split(",")},
+        None if beside is None else {Path(one).stem: load(one) for one in others},
     )  # fmt: skip
     if labels:
         roles: dict[str, Any] = dict(

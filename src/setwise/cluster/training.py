@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from setwise._errors import InputError
+from setwise._files import make_folder
 from setwise.cluster.connection import RUNNING, on_ray
 from setwise.cluster.fitting import Board, Job, Process, Read
 from setwise.estimators import load
@@ -208,7 +209,7 @@ class _Driver:
         """Whether all have started; machines that lack the checkpoint folder are refused."""
         paths = []
         if self._job.checkpoint is not None:
-            self._job.checkpoint.mkdir(parents=True, exist_ok=True)
+            make_folder(self._job.checkpoint)
             paths = [self._job.checkpoint]
         asked = [one.unseen.remote(paths) for one in processes]
         deadline, waiting = time.monotonic() + SECONDS_TO_START, asked

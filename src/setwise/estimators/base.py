@@ -163,6 +163,17 @@ class Estimator(BaseEstimator):
             warnings.warn(f"the file can be read with JAX only: {error}", stacklevel=3)
             return artifact
 
+    @property
+    def holds_out(self) -> bool:
+        """Whether :meth:`fit` holds out a fifth of the sets where it gets no validation part."""
+        return False
+
+    def parts_of_fit(self, choices: Choices) -> tuple[Choices, Choices | None]:
+        """What ``fit(choices)`` learns from, and what it holds out: None where it uses all sets."""
+        if not self.holds_out:
+            return choices, None
+        return held_out(choices, getattr(self, "seed", 0))
+
     def read(
         self, table: Any, with_choice: bool = False, irregular: Irregular | None = None
     ) -> Choices:

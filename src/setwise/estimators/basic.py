@@ -18,7 +18,7 @@ from setwise._errors import InputError
 from setwise._trees import with_arrays
 from setwise.artifact import Artifact
 from setwise.choices import Choices, Encoded, Schema
-from setwise.estimators.base import Estimator, held_out, trainable
+from setwise.estimators.base import Estimator, trainable
 from setwise.metrics import Ranks
 from setwise.models import ZOO, Aggregation, Sizes
 
@@ -55,8 +55,8 @@ class LinearScorer(Estimator):
         """Learn; checkpoint and progress are for models that train in epochs."""
         self._check_arguments()
         choices = trainable(choices)
-        if validation is None and self._tunes:
-            choices, validation = held_out(choices, getattr(self, "seed", 0))
+        if validation is None:
+            choices, validation = self.parts_of_fit(choices)
         schema, seen = Schema.learn(choices)
         train = seen.encoded(np.float64)
         valid = train if validation is None else schema.encode(trainable(validation), np.float64)
@@ -70,11 +70,6 @@ class LinearScorer(Estimator):
     def feature_names_(self) -> list[str]:
         """What each coefficient belongs to."""
         return self.schema_.item_names
-
-    @property
-    def _tunes(self) -> bool:
-        """Whether learning needs a validation part (a fifth is held out where none is given)."""
-        return False
 
     def _check_arguments(self) -> None:
         """Refuse arguments that make no model."""

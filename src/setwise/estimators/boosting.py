@@ -11,7 +11,7 @@ from setwise._errors import InputError
 from setwise.artifact import Artifact
 from setwise.choices import Choices, Encoded, Schema
 from setwise.estimators.base import Estimator, trainable
-from setwise.estimators.basic import chosen_of, held_out, shares, temperature
+from setwise.estimators.basic import chosen_of, shares, temperature
 from setwise.metrics import Ranks
 
 Objective = Literal["rank_xendcg", "lambdarank"]
@@ -68,6 +68,11 @@ class LambdaMART(Estimator):
         self.threads = threads
         self.seed = seed
 
+    @property
+    def holds_out(self) -> bool:
+        """True: a validation part says how many trees count."""
+        return True
+
     def fit(
         self,
         choices: Choices,
@@ -80,7 +85,8 @@ class LambdaMART(Estimator):
         self._check_arguments()
         lightgbm, choices = _lightgbm(), trainable(choices)
         if validation is None:
-            choices, validation = held_out(choices, self.seed)
+            choices, validation = self.parts_of_fit(choices)
+        assert validation is not None
         schema, seen = Schema.learn(choices)
         train, valid = seen.encoded(), schema.encode(trainable(validation))
         _check_sizes(train)

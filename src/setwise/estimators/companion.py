@@ -7,9 +7,8 @@ from jaxtyping import Float32
 
 from setwise._errors import InputError
 from setwise.choices import Choices, Schema
-from setwise.estimators.base import Estimator, held_out, trainable
+from setwise.estimators.base import Estimator, trainable
 from setwise.estimators.logit import MNL
-from setwise.estimators.trained import TrainedEstimator
 from setwise.training.shards import stays_on_disk
 
 
@@ -45,5 +44,5 @@ def mnl_beside(estimator: Estimator, choices: Choices) -> Float32[np.ndarray, " 
 
 def _learned_from(estimator: Estimator, choices: Choices) -> Iterator[Choices]:
     yield trainable(choices)
-    if isinstance(estimator, TrainedEstimator):
-        yield held_out(choices, estimator.seed)[0]
+    if estimator.holds_out:
+        yield estimator.parts_of_fit(choices)[0]

@@ -60,7 +60,7 @@ class SVMRank(LinearScorer):
         self.seed = seed
 
     @property
-    def _tunes(self) -> bool:
+    def holds_out(self) -> bool:
         return self.C is None
 
     def _check_arguments(self) -> None:

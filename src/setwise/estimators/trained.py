@@ -15,7 +15,7 @@ from setwise._errors import InputError
 from setwise._trees import named_arrays, with_arrays
 from setwise.artifact import Artifact
 from setwise.choices import Choices, Encoded, Encoding, Schema
-from setwise.estimators.base import Estimator, held_out, trainable
+from setwise.estimators.base import Estimator, trainable
 from setwise.models import Blueprint, Ensemble, Model, Sizes
 from setwise.progress import epoch_bar, population_bar
 from setwise.training import (
@@ -60,6 +60,11 @@ class TrainedEstimator(Estimator):
     def sizes(self) -> Sizes:
         """The sizes that the arguments ask for."""
 
+    @property
+    def holds_out(self) -> bool:
+        """True: a validation part says when to stop."""
+        return True
+
     def set_training(self, **options: Any) -> "TrainedEstimator":
         """Change some options of training."""
         return self.set_params(training=replace(self.training, **options))
@@ -82,7 +87,8 @@ class TrainedEstimator(Estimator):
             raise InputError(f"ensemble={self.ensemble} must be at least 1")
         choices = trainable(choices)
         if validation is None:
-            choices, validation = held_out(choices, self.seed)
+            choices, validation = self.parts_of_fit(choices)
+        assert validation is not None
         schema, seen = Schema.learn(choices)
         train, valid = (
             resident_or_streamed(seen),

@@ -45,6 +45,12 @@ class Row:
     p: float | None  # corrected for several comparisons; None for the best model, NaN for one split
     seconds: float
 
+    def measured(self, name: str, digits: int, unit: int = 1) -> str:
+        """A mean with its standard error, which one split does not have."""
+        text = f"{self.mean[name] * unit:.{digits}f}"
+        error = self.standard_error[name] * unit
+        return text if error != error else f"{text} ± {error:.{digits}f}"
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -58,6 +64,7 @@ class Comparison:
     data: str
     sizes: tuple[float, ...]
     metric: str = "nll"
+    split_by: str = "set"
 
     @property
     def models(self) -> list[str]:
@@ -99,13 +106,14 @@ class Comparison:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain values."""
+        """Everything as plain values; None where one split has no standard error."""
         return {
             "data": self.data,
             "metric": self.metric,
+            "split_by": self.split_by,
             "split_sizes": list(self.sizes),
             "friedman_p": self.friedman(),
-            "leaderboard": [asdict(row) for row in self.leaderboard()],
+            "leaderboard": [_without_nan(asdict(row)) for row in self.leaderboard()],
             "cells": [asdict(cell) for cell in self.cells],
         }
 
@@ -136,11 +144,9 @@ class Comparison:
     def __str__(self) -> str:
         lines = [f"{'model':<16} {'top-1 %':>14} {'mean rank':>15} {'NLL':>17}"]
         for row in self.leaderboard():
-            mean, error = row.mean, row.standard_error
             lines.append(
-                f"{row.model:<16} {100 * mean['top1']:>7.2f} ± {100 * error['top1']:>4.2f} "
-                f"{mean['mean_rank']:>8.3f} ± {error['mean_rank']:.3f} "
-                f"{mean['nll']:>9.4f} ± {error['nll']:.4f}"
+                f"{row.model:<16} {row.measured('top1', 2, 100):>14} "
+                f"{row.measured('mean_rank', 3):>15} {row.measured('nll', 4):>17}"
             )
         return "\n".join(lines)
 
@@ -148,13 +154,8 @@ class Comparison:
 def cells(row: Row) -> list[str]:
     """A row of the leaderboard as text, under HEADS: for pages, notebooks and the terminal."""
 
-    def measured(name: str, unit: int, digits: int) -> str:
-        error = row.standard_error[name] * unit
-        text = f"{row.mean[name] * unit:.{digits}f}"
-        return text if error != error else f"{text} ± {error:.{digits}f}"
-
-    shown = [measured("top1", 100, 2), measured("top5", 100, 2), measured("mean_rank", 1, 3)]
-    shown += [measured("mrr", 1, 4), measured("nll", 1, 4)]
+    shown = [row.measured("top1", 2, 100), row.measured("top5", 2, 100)]
+    shown += [row.measured("mean_rank", 3), row.measured("mrr", 4), row.measured("nll", 4)]
     if row.p is None:
         compared = ["best", ""]
     else:
@@ -171,7 +172,7 @@ def compare(
     splits: int = 5,
     seed: int = 0,
     sizes: tuple[float, float, float] = (0.5, 0.25, 0.25),
-    by: Literal["set", "group", "time"] = "set",
+    split_by: Literal["set", "group", "time"] = "set",
     metric: str = "nll",
     tuning: Tuning | None = None,
     on_cell: Callable[[Cell], None] | None = None,
@@ -185,7 +186,7 @@ def compare(
         splits: how many random splits.
         seed: split i uses seed + i, and so do models that have a seed.
         sizes: shares of training, validation and test sets.
-        by: what to split by, as in :func:`setwise.split`.
+        split_by: what stays together in a split, as ``by`` of :func:`setwise.split`.
         metric: what the leaderboard is sorted by.
         tuning: tune the models that train by gradients first, in every split on its own; by
             default they keep their arguments.
@@ -202,18 +203,18 @@ def compare(
         models = {name: named(name) for name in models}
     if not models:
         raise InputError("there is no model to compare; name at least one")
-    check_splits(splits, by)
+    check_splits(splits, split_by)
     if metric not in HIGHER_IS_BETTER:
         raise InputError(f"metric '{metric}' is not one of {', '.join(HIGHER_IS_BETTER)}")
     trainable(choices)
     cells = {}
-    parts = _Splits(choices if crew is None else choices.in_memory(), sizes, seed, by)
+    parts = _Splits(choices if crew is None else choices.in_memory(), sizes, seed, split_by)
     for place, cell in _cells(models, parts, splits, tuning, crew):
         cells[place] = cell
         if on_cell is not None:
             on_cell(cell)
     ordered = tuple(cells[place] for place in sorted(cells))
-    return Comparison(ordered, repr(choices), sizes, metric)
+    return Comparison(ordered, repr(choices), sizes, metric, split_by)
 
 
 class _Splits:
@@ -280,6 +281,13 @@ def _cell(piece: _Piece, tell: Tell) -> Cell:
     if getattr(fresh, "interrupted_", False):
         raise KeyboardInterrupt  # half a table would be read as a whole one
     return Cell(piece.name, piece.number, dict(fresh.evaluate(test)), seconds)
+
+
+def _without_nan(value: Any) -> Any:
+    """JSON has no NaN."""
+    if isinstance(value, dict):
+        return {name: _without_nan(one) for name, one in value.items()}
+    return None if isinstance(value, float) and value != value else value
 
 
 def _nothing_told(number: int, told: Any) -> None:

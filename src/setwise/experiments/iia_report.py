@@ -44,9 +44,7 @@ REGIONS = (
 )
 STYLE = (
     REPORT_STYLE
-    + """table.measures td:nth-child(2), table.measures td:nth-child(3) { text-align: right;
-  white-space: nowrap; }
-table.trials td { white-space: nowrap; }
+    + """table.measures td:nth-child(2), table.measures td:nth-child(3) { text-align: right; }
 .test { border-left: .25rem solid #8888; padding-left: .75rem; }
 """
 )

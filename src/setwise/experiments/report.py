@@ -7,8 +7,13 @@ from setwise._page import write_page
 from setwise.experiments import figures
 from setwise.experiments.comparison import HEADS, Comparison, cells
 
-STYLE = """th, td { padding: .35rem .5rem; text-align: right; border-bottom: 1px solid #8884;
-  white-space: nowrap; }
+SPLIT = {
+    "set": "{} of whole sets",
+    "group": "{} of whole groups: nobody is in two parts",
+    "time": "{} in order of time: the test part is the latest",
+}
+
+STYLE = """th, td { padding: .35rem .5rem; text-align: right; border-bottom: 1px solid #8884; }
 th:first-child, td:first-child { text-align: left; }
 tbody tr:first-child { font-weight: 600; }
 figure { margin: 1rem 0; background: #fff; padding: .5rem; border-radius: .4rem; }
@@ -58,9 +63,15 @@ def _verdict(comparison: Comparison) -> str:
 def note(comparison: Comparison) -> str:
     """How to read the leaderboard."""
     splits = comparison.values(comparison.metric).shape[1]
+    shares = ":".join(f"{100 * size:g}" for size in comparison.sizes)
+    split = SPLIT[comparison.split_by].format(shares)
+    if splits == 1:
+        return (
+            f"Values on the test part of one split ({split}): it gives no standard errors and no "
+            "p-values. Difference: from the first model."
+        )
     text = (
-        f"Means ± standard errors over {splits} random splits "
-        f"({':'.join(f'{100 * size:g}' for size in comparison.sizes)} of whole sets). "
+        f"Means ± standard errors over {splits} random splits ({split}). "
         "Difference: paired with the first model on the same splits; p: corrected resampled t-test "
         "(Nadeau and Bengio), Holm-corrected."
     )

@@ -69,6 +69,15 @@ class ModelTheory:
             for i in np.argsort(-agrees, kind="stable")
         ]  # fmt: skip
 
+    def nothing(self) -> str | None:
+        """Why the theory says nothing at all of this model; None where it says something."""
+        if isinstance(self.regions, str) and isinstance(self.bounds, str):
+            return (
+                f"the theory says nothing about this {self.model}. Regions: {self.regions}. "
+                f"Bounds: {self.bounds}"
+            )
+        return None
+
     def rows(self) -> list[tuple[str, ...]]:
         """The score functions as text, under :data:`HEADS`."""
         return [
@@ -171,7 +180,10 @@ fit one of these'
 
 
 def write_theory_report(found: ModelTheory, path: str | Path) -> None:
-    """Write the page, whole or not at all; it needs no network."""
+    """Write the page, whole or not at all; it needs no network. An empty page is refused."""
+    nothing = found.nothing()
+    if nothing is not None:
+        raise InputError(nothing)
     body = f"<p>{html.escape(f'{found.model} on {found.data}')}</p>\n<h2>Who decides</h2>\n"
     if isinstance(found.regions, str):
         body += f"<p>{html.escape(f'No separable regions: {found.regions}')}</p>\n"

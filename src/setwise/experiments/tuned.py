@@ -35,7 +35,7 @@ def tune_splits(
     splits: int = 10,
     seed: int = 0,
     sizes: tuple[float, float, float] = (0.5, 0.25, 0.25),
-    by: Literal["set", "group", "time"] = "set",
+    split_by: Literal["set", "group", "time"] = "set",
     tuning: Tuning = Tuning(),  # noqa: B008 (frozen)
     on_trials: OnTrials | None = None,
     crew: Crew | None = None,
@@ -48,7 +48,7 @@ def tune_splits(
         splits: how many random splits.
         seed: split i uses seed + i, and so does its model.
         sizes: shares of training, validation and test sets.
-        by: what to split by, as in :func:`setwise.split`.
+        split_by: what stays together in a split, as ``by`` of :func:`setwise.split`.
         tuning: how many trials a split, of what, kept where.
         on_trials: called whenever trials finish.
         crew: who trains the trials in place of this process, such as a cluster's workers; a
@@ -61,17 +61,17 @@ def tune_splits(
     >>> [len(one.tuned.trials) for one in done]
     [2, 2]
     """
-    check_splits(splits, by)
+    check_splits(splits, split_by)
     trainable(choices)
-    parts = [split(choices, sizes, seed + number, by) for number in range(splits)]
+    parts = [split(choices, sizes, seed + number, split_by) for number in range(splits)]
     return tune_parts(tunable(model), parts, seed, tuning, on_trials, crew=crew)
 
 
-def check_splits(splits: int, by: str) -> None:
+def check_splits(splits: int, split_by: str) -> None:
     """Refuse a number of splits that cannot be."""
     if splits < 1:
         raise InputError(f"splits={splits}; at least one is needed")
-    if by == "time" and splits > 1:
+    if split_by == "time" and splits > 1:
         raise InputError("there is only one split by time; use splits=1")
 
 

@@ -47,7 +47,7 @@ def export_onnx(model: str | Path, out: str | Path) -> dict[str, str]:
     {'column': 'cost', 'give': 'the number, as in the table'}
     """
     onnx = _onnx()
-    check_writable(out)
+    check_writable(out, reads=[model])
     artifact = Artifact.read(model)
     if artifact.graph is None:
         raise InputError(f"{model} {without_graph(artifact.estimator)}")
@@ -58,9 +58,9 @@ def export_onnx(model: str | Path, out: str | Path) -> dict[str, str]:
         "context": json.dumps(described(artifact.schema.context)),
         "outside_option": json.dumps(artifact.schema.outside),
     }
-    written = _model(onnx, artifact, about)
-    with whole_file(out) as beside:
-        beside.write_bytes(written.SerializeToString(deterministic=True))
+    content = _model(onnx, artifact, about).SerializeToString(deterministic=True)
+    with whole_file(out, len(content)) as beside:
+        beside.write_bytes(content)
     return about
 
 

@@ -9,13 +9,12 @@ the file is read again beside them.
 from collections.abc import Generator
 from itertools import pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from setwise._errors import InputError
-from setwise._files import check_writable
+from setwise._files import cannot_write, check_writable, is_of_disk, scratch_beside
 from setwise.choices import Choices, open_choices, read_like
 from setwise.choices.stored import SUFFIX
 from setwise.prediction.kept import Kept
@@ -66,10 +65,10 @@ def predict_file(
     write = _choices if source.suffix.lower() == SUFFIX else _parquet
     try:
         return write(model, source, out, on_rows or _tell_nobody)
-    except OSError as error:
-        raise InputError(
-            f"cannot write {out}: {error}; make room or choose another place"
-        ) from error
+    except Exception as error:
+        if isinstance(error, InputError) or not (isinstance(error, OSError) or is_of_disk(error)):
+            raise
+        raise cannot_write(out, error) from error
 
 
 def _tell_nobody(done: int, total: int) -> None:
@@ -79,15 +78,13 @@ def _tell_nobody(done: int, total: int) -> None:
 def _check_paths(source: Path, out: Path) -> None:
     if out.suffix.lower() not in (".parquet", ".csv"):
         raise InputError(f"cannot write {out}: name a file that ends in .parquet or .csv")
-    check_writable(out)
+    check_writable(out, reads=[source])
     if source.suffix.lower() not in (".parquet", SUFFIX):
         raise InputError(f"{source} is neither .parquet nor {SUFFIX}; convert it to Parquet")
     if not source.exists():
         raise InputError(f"there is no file {source}; check the path")
     if source.is_dir():
         raise InputError(f"{source} is a folder; name a Parquet file in it")
-    if out.exists() and out.samefile(source):
-        raise InputError(f"{out} is the table itself; write the predictions to another file")
 
 
 def _parquet(model: RowModel, source: Path, out: Path, tell: OnRows) -> int:
@@ -120,8 +117,8 @@ def _side_by_side(
 def _scattered(model: RowModel, table: ParquetTable, out: Path, tell: OnRows) -> None:
     import polars as pl
 
-    with TemporaryDirectory(prefix=".setwise-predict-", dir=out.parent) as scratch:
-        kept, done = Kept(Path(scratch), table.rows), 0
+    with scratch_beside(out) as scratch:
+        kept, done = Kept(scratch, table.rows), 0
         for rows, frame in table.gathered():
             kept.put(rows, predictions(model, table.path, rows, frame))
             done += len(rows)

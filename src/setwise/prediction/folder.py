@@ -8,7 +8,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,12 +17,13 @@ from uuid import uuid4
 
 from setwise._crew import Alone, Crew, Parcel, Tell
 from setwise._errors import InputError
-from setwise._files import whole_file
+from setwise._files import cannot_write, locked, make_folder, refuse_read, whole_file
 from setwise.prediction.files import predict_file
 from setwise.prediction.rows import RowModel
 
 RECORDS = ".setwise"
 UNFINISHED = ".unfinished-"
+LOCK = "lock"
 
 Load = Callable[[Path], RowModel]
 """Reads a model file; a function of a module, which other processes find by its name."""
@@ -75,6 +76,8 @@ def predict_folder(
     folder, out = Path(folder).resolve(), Path(out).resolve()
     content = _content(Path(model))
     names = _names(folder, out)
+    for name in names:
+        refuse_read(out / name, [folder / name, model])
     digest = hashlib.sha256(content).hexdigest()
     todo = [place for place, name in enumerate(names) if _stale(folder, out, name, digest)]
     done, rows, kept = 0, 0, len(names) - len(todo)
@@ -134,13 +137,16 @@ def _predict(sent: _Sent, tell: Tell) -> tuple[int, dict[str, Any]]:
     model = _model(sent.digest, sent.load, sent.model)
     _refuse_spanning(sent, model.schema.roles.set)
     made_of = _made_of(sent.source, sent.digest)
-    sent.scratch.mkdir(parents=True, exist_ok=True)
-    sent.out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(sent.scratch)
+    make_folder(sent.out.parent)
     # Whoever is killed leaves its half only in the scratch folder.
     part = sent.scratch / f"{uuid4().hex}{sent.out.suffix}"
     rows = predict_file(model, sent.source, part)
     record = made_of | {"rows": rows, "output": _seen(part)}
-    part.replace(sent.out)
+    try:
+        part.replace(sent.out)
+    except OSError as error:
+        raise cannot_write(sent.out, error) from error
     return rows, record
 
 
@@ -199,7 +205,7 @@ def _record(out: Path, name: Path) -> Path:
 
 def _remember(out: Path, name: Path, record: dict[str, Any]) -> None:
     path = _record(out, name)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     with whole_file(path) as beside:
         beside.write_text(json.dumps(record) + "\n", "utf-8")
 
@@ -207,20 +213,33 @@ def _remember(out: Path, name: Path, record: dict[str, Any]) -> None:
 @contextmanager
 def _scratch(out: Path) -> Iterator[Path]:
     """A folder for files in the making, beside where they go; those of killed runs are removed."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
+    make_folder(out)
+    make_folder(out / RECORDS)
+    with _alone_in(out):
         for old in out.glob(f"{UNFINISHED}*"):
             shutil.rmtree(old, ignore_errors=True)
         scratch = out / f"{UNFINISHED}{uuid4().hex}"
-        scratch.mkdir()
-    except OSError as error:
-        raise InputError(
-            f"cannot write to {out}: {error.strerror}; choose another place"
-        ) from error
-    try:
-        yield scratch
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        make_folder(scratch)
+        try:
+            yield scratch
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def _alone_in(out: Path) -> Iterator[None]:
+    """Two runs into one folder would take each other's files for those of a killed one."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(out / RECORDS / LOCK, wait=False))
+        except BlockingIOError:
+            raise InputError(
+                f"cannot write to {out}: another process is writing predictions there now; wait "
+                "until it ends, or name another folder"
+            ) from None
+        except OSError:
+            pass  # a disk that knows no locks
+        yield
 
 
 def _nothing_told(number: int, told: Any) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from setwise._errors import InputError
-from setwise._files import whole_file
+from setwise._files import is_of_disk, whole_file
 
 PARQUET = {"compression": "zstd", "compression_level": 1}
 """Half the work of Polars's own choice for files of the same size."""
@@ -55,5 +55,7 @@ def write_lazy(table: Any, out: Path) -> None:
             else:
                 table.sink_parquet(beside, **PARQUET)
         except pl.exceptions.PolarsError as error:
+            if is_of_disk(error):  # and not of the table
+                raise
             reason = str(error).splitlines()[0]
             raise InputError(f"cannot write {out}: {reason}; change the table's columns") from error

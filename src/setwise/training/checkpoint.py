@@ -3,6 +3,7 @@
 import hashlib
 import json
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ import numpy as np
 
 from setwise import _tensorfile
 from setwise._errors import InputError
+from setwise._files import WriteError, make_folder, unfinished
 from setwise._trees import named_arrays, with_arrays
 from setwise.choices import Encoded, Encoding
 from setwise.models import Model
@@ -123,16 +125,24 @@ def _progress(tree: Any, values: Mapping[str, Any]) -> Progress:
 
 
 def write(path: Path, tree: Any, meta: Mapping[str, Any], mark: str) -> None:
-    """Write arrays and plain values, with the mark of the fit they belong to."""
-    _tensorfile.write(path, "checkpoint", named_arrays(tree), {"fit": mark, **meta})
+    """Write arrays and plain values, with the mark of the fit they belong to.
+
+    If the disk is full, the fit goes on: what it has learned is worth more than a checkpoint.
+    """
+    try:
+        _tensorfile.write(path, "checkpoint", named_arrays(tree), {"fit": mark, **meta})
+    except WriteError as error:
+        warnings.warn(
+            f"{error}. The fit goes on, but if it is killed now it begins again at the last "
+            "checkpoint that was written",
+            stacklevel=4,
+        )
 
 
 def read(path: Path, tree: Any, mark: str) -> tuple[Any, dict[str, Any]] | None:
     """The arrays, in a tree like this one, and the plain values; None if there are none yet."""
-    folder = path.parent
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"checkpoint {folder} is a file; name a folder")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
+    unfinished(path.parent)  # removes what a killed fit left
     if not path.exists():
         return None
     arrays, meta = _tensorfile.read(path, "checkpoint")

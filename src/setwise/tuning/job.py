@@ -78,10 +78,11 @@ class Job:
         self._batch = min(tuning.batch or trials_together(), tuning.trials)
         self.storage = Storage(tuning.storage)
         maximise = self._measure == "accuracy"
-        self.studies = [
-            Study(self.storage, self._name(task, seed), tuning.ranges, maximise)
-            for task, seed in zip(self._tasks, self.seeds, strict=True)
-        ]
+        with self.storage.faults():
+            self.studies = [
+                Study(self.storage, self._name(task, seed), tuning.ranges, maximise)
+                for task, seed in zip(self._tasks, self.seeds, strict=True)
+            ]
         # By task, the best trial of this process, or of those before it that kept it in a file.
         self._kept: dict[int, Kept] = {}
         self._checkpoint = checkpoint

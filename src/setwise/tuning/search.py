@@ -146,7 +146,7 @@ def tune_tasks(
     from setwise.tuning.job import Job  # with Optuna, which only those who tune should wait for
 
     job = Job(model, parts, seeds, tuning, checkpoint, crew)
-    with closing(job.storage):
+    with closing(job.storage), job.storage.faults():
         while not job.finished():
             claims = job.claim()
             if claims:

@@ -1,17 +1,19 @@
 """Where studies are kept: in memory, in an SQLite file, or in a database that machines share."""
 
-import fcntl
 import sqlite3
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import optuna
+from optuna.exceptions import StorageInternalError
 from optuna.storages import BaseStorage, InMemoryStorage, RDBStorage, get_storage
 from sqlalchemy import URL, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from setwise._errors import InputError
+from setwise._files import fault, locked
 
 PATIENCE = 60.0  # seconds to wait while another worker writes to an SQLite file
 LOCK = 0x5E7  # PostgreSQL's advisory locks have numbers; any will do, if it is always the same
@@ -24,6 +26,7 @@ class Storage:
 
     def __init__(self, where: str | Path | None):
         optuna.logging.set_verbosity(optuna.logging.WARNING)  # it would print every trial
+        self._url: URL | None = None
         self._engine: Engine | None = None
         self._lock_file: Path | None = None
         self._database: RDBStorage | None = None
@@ -31,19 +34,29 @@ class Storage:
         if where is None:
             return
         url = _url(where)
+        self._url = url
         try:
-            self._set_up_lock(url)
-            with self.lock():  # two workers must not create the tables at once
-                self._database = _opened(url)
-            self.base = get_storage(self._database)  # with finished trials kept in memory
+            with self.faults():
+                self._set_up_lock(url)
+                with self.lock():  # two workers must not create the tables at once
+                    self._database = _opened(url)
+                self.base = get_storage(self._database)  # with finished trials kept in memory
         except ImportError as error:
             raise InputError(
                 f"the storage {url} needs a driver: {error}; "
                 "for PostgreSQL install setwise[postgresql]"
             ) from error
-        except SQLAlchemyError as error:
-            cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-            raise InputError(f"the storage {url} does not open: {cause}") from error
+
+    @contextmanager
+    def faults(self) -> Iterator[None]:
+        """Errors of the database as one sentence: its disk is full, it is read-only or gone."""
+        try:
+            yield
+        except (SQLAlchemyError, sqlite3.Error, StorageInternalError) as error:
+            cause: Any = error
+            while isinstance(cause, StorageInternalError) and cause.__cause__ is not None:
+                cause = cause.__cause__
+            raise _unkept(self._url, getattr(cause, "orig", None) or cause) from error
 
     def lock(self) -> Lock:
         """Held while proposing; the lock of a worker that died is free."""
@@ -115,10 +128,20 @@ def _file(path: Path) -> Path:
     return path
 
 
+def _unkept(where: object, error: Exception) -> InputError:
+    return InputError(
+        f"the storage {where} cannot be used: {fault(error)}; check its address and the room "
+        "there, or name another; trials that are finished are kept"
+    )
+
+
 @contextmanager
 def _file_lock(path: Path) -> Iterator[None]:
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(path))
+        except OSError as error:
+            raise _unkept(path.with_suffix(""), error) from error
         yield
 
 

@@ -69,11 +69,11 @@ ITEM_NAMES = ("prop_id", "prop_country_id")
 
 
 def load_expedia(
-    path: str | Path, view: str = "paper", chosen: str = "click", on_step: OnStep | None = None
+    path: str | Path, view: str = "paper", outcome: str = "click", on_step: OnStep | None = None
 ) -> Raw:
     """Choices from Expedia's ``train.csv``, or a Parquet file with its columns.
 
-    The set is ``srch_id``, the chosen item the one that was clicked or, with ``chosen="book"``,
+    The set is ``srch_id``, the chosen item the one that was clicked or, with ``outcome="book"``,
     booked; the time is ``date_time``. View "paper" has eight features; "full" adds more and the
     context of the search. See docs/raw-data.md for each of them.
 
@@ -83,15 +83,15 @@ def load_expedia(
     setwise._errors.InputError: there is no file or folder no/such/folder; check the path
     """
     check_view(view)
-    if chosen not in OUTCOMES:
-        raise InputError(f"chosen={chosen!r} is not one of: {', '.join(OUTCOMES)}")
-    full, outcome, step = view == "full", OUTCOMES[chosen], on_step or (lambda text: None)
+    if outcome not in OUTCOMES:
+        raise InputError(f"outcome={outcome!r} is not one of: {', '.join(OUTCOMES)}")
+    full, chosen, step = view == "full", OUTCOMES[outcome], on_step or (lambda text: None)
     file = find_file(path, "train.csv")
     step(f"reading {file}")
     fields = PAPER_FIELDS | (CONTEXT_FIELDS | ITEM_FIELDS if full else {})
-    table = file.read(fields | {outcome: Field("int8")})
+    table = file.read(fields | {chosen: Field("int8")})
     step("grouping rows into sets")
-    sets = Sets.of(file, table.pop("srch_id"), table.pop(outcome), outcome)
+    sets = Sets.of(file, table.pop("srch_id"), table.pop(chosen), chosen)
     step(sets.summary)
     time = sets.once_a_set(file, "date_time", table.pop("date_time"))
     context = {"date_time": Column(time)} if full else {}
@@ -99,7 +99,7 @@ def load_expedia(
         values = sets.once_a_set(file, name, table.pop(name))
         context[name] = category(values) if name in CONTEXT_NAMES else Column(values)
     roles = roles_of(
-        "srch_id", outcome, FULL if full else PAPER, FULL_CONTEXT if full else (), "date_time"
+        "srch_id", chosen, FULL if full else PAPER, FULL_CONTEXT if full else (), "date_time"
     )
     return Raw(sets.choices(roles, context, time), _columns(sets, table, context))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from setwise._errors import InputError
-from setwise._files import check_writable, whole_file
+from setwise._files import check_writable, make_folder, whole_file
 from setwise.datasets.raw.drawing import Truth
 
 LABEL = "GENERATED.txt"
@@ -20,12 +20,7 @@ def prepare(folder: Path, names: Sequence[str], title: str) -> None:
 
     Real files are those of the same names without setwise's label beside them.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"cannot make the folder {folder}: {error.strerror}; choose another place"
-        ) from None
+    make_folder(folder)
     there = [path for name in names for path in _forms(folder, name) if path.exists()]
     if there and not _is_labelled(folder):
         raise InputError(

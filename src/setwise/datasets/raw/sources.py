@@ -33,6 +33,8 @@ class RawSource:
     draw: Callable[..., Truth]
 
 
+RAW_SUFFIXES = (".csv", ".gz", ".zip", ".parquet")
+
 RAW: Mapping[str, RawSource] = {
     one.name: one
     for one in (
@@ -69,7 +71,7 @@ def load_raw(
         path: the folder with the files as they are downloaded, or the one file.
         view: "paper" for the paper's features, "full" for all; see docs/raw-data.md.
         on_step: called with what is being done.
-        options: of the data set: ``chosen="book"`` for Expedia's bookings instead of clicks.
+        options: of the data set: ``outcome="book"`` for Expedia's bookings instead of clicks.
     """
     raw = _find(name).load(Path(path), view=view, on_step=on_step, **options)
     rows = np.arange(raw.frame.offsets[-1])
@@ -78,7 +80,7 @@ def load_raw(
 
 def build(
     name: str,
-    path: str | Path,
+    raw: str | Path,
     out: str | Path,
     view: str = "paper",
     on_step: OnStep | None = None,
@@ -87,7 +89,8 @@ def build(
     """Build a data file from the raw files of a public data set, and open it.
 
     The file is written column by column: of data larger than memory, one column is in memory at a
-    time. The arguments are those of :func:`load_raw`, and ``out``, the file to write.
+    time. The arguments are those of :func:`load_raw`, with its ``path`` as ``raw``, and ``out``,
+    the file to write, which must not be one of the raw files.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -96,13 +99,21 @@ def build(
     True
     """
     source = _find(name)
-    check_writable(out)
-    raw = source.load(Path(path), view=view, on_step=on_step, **options)
-    save_choices(raw.frame, out, _announced(raw.columns, on_step or (lambda text: None)))
+    check_writable(out, reads=raw_files(raw))
+    found = source.load(Path(raw), view=view, on_step=on_step, **options)
+    save_choices(found.frame, out, _announced(found.columns, on_step or (lambda text: None)))
     return open_choices(out)
 
 
-def imitate(name: str, folder: str | Path, sets: int, seed: int = 0, **options: Any) -> Truth:
+def raw_files(raw: str | Path) -> list[Path]:
+    """The files that may be read of a path to raw files: itself, or the tables in a folder."""
+    path = Path(raw)
+    if not path.is_dir():
+        return [path]
+    return [one for one in path.iterdir() if one.suffix.lower() in RAW_SUFFIXES]
+
+
+def imitate(name: str, out: str | Path, sets: int, seed: int = 0, **options: Any) -> Truth:
     """Write generated files in the raw format of a public data set: its columns, types and gaps.
 
     The choices are drawn from a known model in which context matters; the result describes it.
@@ -111,7 +122,7 @@ def imitate(name: str, folder: str | Path, sets: int, seed: int = 0, **options: 
 
     Args:
         name: "expedia", "outbrain" or "amadeus".
-        folder: where to; it is made if it is not there.
+        out: the folder; it is made if it is not there.
         sets: how many choice sets.
         seed: the same seed gives the same files.
         options: ``zipped=True`` for zips as they are downloaded (not Amadeus); ``on_sets``, called
@@ -123,7 +134,7 @@ def imitate(name: str, folder: str | Path, sets: int, seed: int = 0, **options: 
     ...     sorted(path.name for path in Path(folder).iterdir())
     ['GENERATED.txt', 'train.csv']
     """
-    return _find(name).draw(Path(folder), sets=sets, seed=seed, **options)
+    return _find(name).draw(Path(out), sets=sets, seed=seed, **options)
 
 
 def _find(name: str) -> RawSource:

@@ -8,13 +8,14 @@ the results alone.
 
 from setwise.experiments.reproduction.plan import Plan, Source
 from setwise.experiments.reproduction.protocol import PARTS, PRESETS, Part, Protocol
-from setwise.experiments.reproduction.report import headline, write_report
-from setwise.experiments.reproduction.results import Method, Outcome, Results, Setting
-from setwise.experiments.reproduction.run import RESULTS, OnPlan, reproduce
+from setwise.experiments.reproduction.report import FILES, headline, write_report
+from setwise.experiments.reproduction.results import RESULTS, Method, Outcome, Results, Setting
+from setwise.experiments.reproduction.run import OnPlan, reproduce
 from setwise.experiments.reproduction.work import Unit
 from setwise.experiments.reproduction.workers import OnUnit
 
 __all__ = [
+    "FILES",
     "PARTS",
     "PRESETS",
     "RESULTS",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from setwise._errors import InputError
-from setwise._files import whole_file
+from setwise._files import make_folder, whole_file
 from setwise.experiments.reproduction.results import Method, Outcome
 
 CELLS = "cells"
@@ -56,7 +56,7 @@ class CellFile:
 
     def write(self, cells: Sequence[Cell]) -> None:
         """Write the cells, whole or not at all."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path.parent)
         value = {"mark": self._mark, "cells": [asdict(cell) for cell in cells]}
         with whole_file(self.path) as beside:
             beside.write_text(json.dumps(value) + "\n", "utf-8")

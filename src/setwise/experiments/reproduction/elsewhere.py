@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from setwise._crew import Crew, Parcel, Tell
-from setwise._files import whole_file
+from setwise._files import make_folder, whole_file
 from setwise.experiments.reproduction.cells import CellFile
 from setwise.experiments.reproduction.protocol import Protocol
 from setwise.experiments.reproduction.work import Unit, work
@@ -111,7 +111,7 @@ def _stored(file: CellFile) -> Stored:
 
 def _store(file: CellFile, stored: Stored) -> None:
     """Write what is there, each file whole or not at all."""
-    file.path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(file.path.parent)
     for path, content in ((file.path, stored.cells), (file.search, stored.search)):
         if content is not None:
             with whole_file(path) as beside:

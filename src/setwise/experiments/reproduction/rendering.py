@@ -12,7 +12,7 @@ from setwise.experiments.reproduction.tables import Table, Value
 
 STYLE = """table { font-size: .82rem; }
 th, td { padding: .25rem .4rem; text-align: right; border-bottom: 1px solid #8884;
-  white-space: nowrap; font-weight: normal; }
+  font-weight: normal; }
 thead th { font-weight: 600; }
 th[colspan] { text-align: center; }
 th[scope=row], th[scope=rowgroup], th.stub { text-align: left; }
@@ -20,7 +20,7 @@ th[scope=rowgroup] { vertical-align: top; font-weight: 600; }
 tbody.group tr:first-child > * { border-top: 2px solid #8888; }
 h3 { font-size: 1rem; margin: 1.5rem 0 .5rem; }
 .note { font-size: .9rem; max-width: 60rem; }
-pre { overflow-x: auto; padding: .5rem; border: 1px solid #8884; border-radius: .3rem; }
+pre { white-space: pre-wrap; padding: .5rem; border: 1px solid #8884; border-radius: .3rem; }
 figure { margin: 1rem 0; background: #fff; padding: .5rem; border-radius: .4rem; }
 figure svg { width: 100%; height: auto; }
 figcaption { color: #444; font-size: .9rem; }

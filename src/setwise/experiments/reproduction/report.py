@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from setwise._errors import InputError
-from setwise._files import check_writable, whole_file
+from setwise._files import check_writable, make_folder, whole_file
 from setwise._page import write_page
 from setwise.experiments.reproduction.beside import tables_beside_paper
 from setwise.experiments.reproduction.cells import slug
@@ -24,7 +23,7 @@ from setwise.experiments.reproduction.rendering import (
     as_html,
     as_markdown,
 )
-from setwise.experiments.reproduction.results import Method, Results, Setting
+from setwise.experiments.reproduction.results import RESULTS, Method, Results, Setting
 from setwise.experiments.reproduction.significance import significance
 from setwise.experiments.reproduction.tables import (
     TOP1,
@@ -41,6 +40,10 @@ from setwise.experiments.reproduction.tables import (
 
 TITLE = "Predicting choice with set-dependent aggregation: a reproduction"
 
+PAGE, MARKDOWN, TABLES = "report.html", "report.md", "tables.csv"
+FILES = (RESULTS, PAGE, MARKDOWN, TABLES)
+"""What a reproduction writes into its folder, beside the folders of cells and figures."""
+
 # What a part of the paper's evaluation is about; its methods may have outcomes in other parts too.
 TABLE_PARTS = ("table1", "full", "all")
 ABLATION_PARTS = ("ablation", "all")
@@ -55,26 +58,21 @@ def write_report(results: Results, folder: Path) -> list[Path]:
     Returns:
         The files, in the order in which they were written.
     """
-    page, figures = folder / "report.html", folder / "figures"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"cannot write the report to {folder}: {error.strerror}; choose another folder"
-        ) from None
+    page, figures = folder / PAGE, folder / "figures"
+    make_folder(folder)
     check_writable(page)
     blocks, drawn = _contents(results)
     if drawn:
-        figures.mkdir(exist_ok=True)
+        make_folder(figures)
     files = {
-        folder / "report.md": as_markdown(TITLE, blocks).encode(errors="replace"),
-        folder / "tables.csv": as_csv(blocks).encode(errors="replace"),
+        folder / MARKDOWN: as_markdown(TITLE, blocks).encode(errors="replace"),
+        folder / TABLES: as_csv(blocks).encode(errors="replace"),
     }
     for one in drawn:
         files[figures / f"{one.name}.svg"] = one.svg.encode()
         files[figures / f"{one.name}.png"] = one.png
     for path, content in files.items():
-        with whole_file(path) as beside:
+        with whole_file(path, len(content)) as beside:
             beside.write_bytes(content)
     write_page(page, TITLE, as_html(blocks), STYLE)
     return [*files, page]

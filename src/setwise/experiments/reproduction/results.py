@@ -9,6 +9,7 @@ from typing import Any
 from setwise._errors import InputError
 from setwise._files import whole_file
 
+RESULTS = "results.json"
 FORMAT = 1
 
 

@@ -10,13 +10,13 @@ from typing import Any
 
 from setwise._crew import Crew
 from setwise._errors import InputError
-from setwise._files import whole_file
-from setwise.experiments.reproduction.cells import Cell
+from setwise._files import make_folder, unfinished, whole_file
+from setwise.experiments.reproduction.cells import CELLS, Cell
 from setwise.experiments.reproduction.elsewhere import run_units_elsewhere
 from setwise.experiments.reproduction.plan import Plan, Source, longest_first, plan
 from setwise.experiments.reproduction.protocol import PARTS, Part, Protocol
 from setwise.experiments.reproduction.regions import regions
-from setwise.experiments.reproduction.results import Results
+from setwise.experiments.reproduction.results import RESULTS, Results
 from setwise.experiments.reproduction.work import Unit, machine
 from setwise.experiments.reproduction.workers import (
     OnUnit,
@@ -25,7 +25,6 @@ from setwise.experiments.reproduction.workers import (
     workers_here,
 )
 
-RESULTS = "results.json"
 CLOCK = "cells/seconds.txt"
 PACKAGES = ("setwise", "jax", "equinox", "optax", "optuna", "numpy", "scikit-learn")
 
@@ -35,7 +34,7 @@ OnPlan = Callable[[Plan, list[Unit], int], None]
 
 def reproduce(
     sources: Mapping[str, Source],
-    folder: str | Path,
+    out: str | Path,
     part: Part = "all",
     protocol: Protocol = Protocol(),  # noqa: B008 (frozen)
     *,
@@ -49,7 +48,7 @@ def reproduce(
 
     Args:
         sources: by the name to show, the choices and the greatest sizes of sets.
-        folder: keeps every finished cell, and in the end ``results.json``.
+        out: the folder that keeps every finished cell, and in the end ``results.json``.
         part: "table1", "ablation", "full", "figures" or "all".
         protocol: splits, trials and training.
         workers: processes; by default one a core, or four on an accelerator.
@@ -73,8 +72,10 @@ so allow larger sets
         raise InputError(f"workers={workers}; at least one is needed")
     if workers is not None and crew is not None:
         raise InputError(f"workers={workers} are processes here; a cluster has its own: drop them")
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = Path(out)
+    make_folder(folder)
+    make_folder(folder / CELLS)
+    unfinished(folder / CELLS)  # removes what a killed run left
     share_accelerator()
     clock = _Clock(folder)
     with tempfile.TemporaryDirectory(prefix="setwise-") as scratch:
@@ -130,7 +131,12 @@ class _Clock:
 
     def __init__(self, folder: Path):
         self._path = folder / CLOCK
-        self._before = float(self._path.read_text("utf-8")) if self._path.exists() else 0.0
+        try:
+            self._before = float(self._path.read_text("utf-8")) if self._path.exists() else 0.0
+        except ValueError:
+            raise InputError(
+                f"{self._path} is not the number of seconds that a reproduction took; delete it"
+            ) from None
         self._begin = time.monotonic()
 
     @property

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import jax
 
+from setwise._files import make_folder
 from setwise.choices import Choices, open_choices, split
 from setwise.estimators import Estimator, TrainedEstimator
 from setwise.experiments.reproduction.cells import Cell, CellFile
@@ -56,7 +57,7 @@ def work(
     cells = file.read()
     if len(cells) == protocol.splits:
         return []
-    file.path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(file.path.parent)
     tell = on_share or (lambda share: None)
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", UserWarning)
