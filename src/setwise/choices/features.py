@@ -21,11 +21,13 @@ Expressions nest: ``impute(log(price))``.
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from setwise._arguments import check_all, flag, instance, one_of, optional
 from setwise._errors import InputError
 
 Transform = Literal["none", "log", "log1p", "sqrt"]
+a_name = instance(str, "name a column")
 
 _EXPRESSION = re.compile(r"^(log|log1p|sqrt|category|other|popularity|impute)\((.+)\)$")
 
@@ -72,6 +74,14 @@ popularity=False)
             popularity=inner.popularity or name == "popularity",
         )  # fmt: skip
 
+    @classmethod
+    def from_json(cls, plain: dict[str, Any]) -> "Feature":
+        """The feature of which a file has these values."""
+        flags = dict.fromkeys(("category", "other", "impute", "popularity"), flag)
+        transforms = one_of(*get_args(Transform))
+        check_all({"column": a_name, "transform": transforms, **flags}, plain)
+        return cls(**plain)
+
     def __str__(self) -> str:
         text = self.column
         if self.popularity:
@@ -109,6 +119,9 @@ class Roles:
     def from_json(cls, plain: dict[str, Any]) -> "Roles":
         """The roles that :meth:`to_json` wrote."""
         features = {
-            name: tuple(Feature(**one) for one in plain[name]) for name in ("items", "context")
+            name: tuple(Feature.from_json(one) for one in plain[name])
+            for name in ("items", "context")
         }
+        names = ("set", "chosen", "weight", "group", "time")
+        check_all(dict.fromkeys(names, optional(a_name)) | {"set": a_name}, plain)
         return cls(**(plain | features))
