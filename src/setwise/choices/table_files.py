@@ -13,8 +13,13 @@ ROWS_TO_LOOK_AT = 10_000
 
 def read_file(path: Path) -> Any:
     """A Polars frame from a Parquet or CSV file."""
-    import polars as pl
-
+    try:
+        import polars as pl
+    except ImportError:
+        raise InputError(
+            f"reading {path} needs the package polars: pip install polars, or give a mapping of "
+            "arrays"
+        ) from None
     if not path.exists():
         raise InputError(f"there is no file {path}; check the path")
     if path.is_dir():

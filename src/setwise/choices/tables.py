@@ -101,8 +101,13 @@ def open_table(source: Any) -> Table:
         if len(set(lengths.values())) > 1:
             raise InputError(f"the columns differ in length: {lengths}; each needs one value a row")
         return Table(columns, next(iter(lengths.values()), 0))
-    import narwhals as nw
-
+    try:
+        import narwhals as nw
+    except ImportError:
+        raise InputError(
+            f"reading a {type(source).__name__} needs the package narwhals: pip install narwhals, "
+            "or give a mapping of arrays"
+        ) from None
     try:
         frame = nw.from_native(source, eager_only=True)
     except TypeError:
