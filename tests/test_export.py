@@ -74,10 +74,10 @@ def given(session, table):
             continue
         values = np.stack([as_numbers(table[one["column"]], one) for one in columns], 1)
         if which == "items":
-            inputs["items"] = np.full((*present.shape, len(columns)), np.nan, np.float32)
+            inputs["items"] = np.full((*present.shape, len(columns)), np.nan)
             inputs["items"][present] = values
         else:
-            inputs["context"] = values[np.cumsum([0, *sizes[:-1]])].astype(np.float32)
+            inputs["context"] = values[np.cumsum([0, *sizes[:-1]])]
     return inputs
 
 
@@ -98,7 +98,7 @@ def runs_alike(name, numbers, folder, ensemble):
     mean, scale = np.array(one.schema.mean), np.array(one.schema.scale)
     for sizes in (SIZES, [4], [2, 2, 2]):
         standard, present = scored.padded(sizes)
-        items = (standard * scale + mean).astype(np.float32)
+        items = standard * scale + mean
         (found,) = session.run(None, {"items": items, "present": present})
         seen = ((items - mean) / scale).astype(np.float32)
         np.testing.assert_allclose(found, one.probabilities(seen, present), rtol=0, atol=1e-5)
@@ -119,7 +119,7 @@ def test_operations_beyond_the_zoo_are_onnx_too(tmp_path):
     items, present = scored.padded([4, 2, 1], width=2)
     items *= present[..., None]  # this model looks at padding: the file has zeros there
     seen = ((items - schema.mean) / schema.scale).astype(np.float32) * present[..., None]
-    (found,) = session.run(None, {"items": items, "present": present})
+    (found,) = session.run(None, {"items": items.astype(np.float64), "present": present})
     np.testing.assert_allclose(found, one.probabilities(seen, present), rtol=0, atol=1e-5)
 
 
@@ -164,12 +164,12 @@ def test_weeks_and_months_are_those_of_the_calendar():
     )
     schema = Schema.fit(choices)
     encode = preprocessing(schema, "items")
-    raw = days[: len(days) // 2 * 2].astype(np.float32).reshape(-1, 2, 1)
+    raw = days[: len(days) // 2 * 2].astype(np.float64).reshape(-1, 2, 1)
     found = run(encode.graph, encode.arrays | {"items": raw})
     np.testing.assert_array_equal(found.reshape(-1, 2), schema.encode(choices).items)
     january = preprocessing(Schema.fit(choices), "items").arrays | {"mean": np.zeros(2)}
     january["scale"] = np.ones(2)
-    new_year = np.array([[[18628.0], [18629.0]]], np.float32)  # Friday 1 and Saturday 2.1.2021
+    new_year = np.array([[[18628.0], [18629.0]]])  # Friday 1 and Saturday 2.1.2021
     plain = run(encode.graph, january | {"items": new_year})
     assert plain.tolist() == [[[53, 1], [53, 1]]]  # ISO: still the last week of 2020
 
@@ -184,11 +184,48 @@ def test_what_is_missing_has_its_level():
     ]  # fmt: skip
     encode = preprocessing(schema, "items")
     place = {"blue": 0.0, "grey": 1.0, "red": 2.0, None: np.nan}
-    raw = np.array([place[one] for one in brand], np.float32).reshape(20, 3, 1)
+    raw = np.array([place[one] for one in brand], np.float64).reshape(20, 3, 1)
     found = run(encode.graph, encode.arrays | {"items": raw})
     np.testing.assert_array_equal(found.reshape(60, -1), schema.encode(choices).items)
     (other,) = run(encode.graph, encode.arrays | {"items": raw[:1] * 0 - 1}).argmax(-1)
     assert other[0] == 3
+
+
+LARGE = {
+    "unix times": ("seen", lambda z: 1.7e9 + 3600 * z),
+    "logarithms of unix times": ("log(seen)", lambda z: 1.7e9 + 3600 * z),
+    "logarithms of single numbers": ("log(seen)", lambda z: (1.7e9 + 1e5 * z).astype(np.float32)),
+    "amounts far from zero": ("seen", lambda z: 1e9 + z),
+    "amounts in a small unit": ("log1p(seen)", lambda z: 1e12 + 1e6 * z),
+    "a root": ("sqrt(seen)", lambda z: 1e9 + z),
+    "missing ones": ("impute(seen)", lambda z: np.where(z * 100 % 7 < 1, np.nan, 1.7e9 + 60 * z)),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_all_ways_to_score_agree_on_large_numbers(name, tmp_path):
+    """In single precision, probabilities would be wrong by 1e-2 and some choices would change."""
+    feature, make = LARGE[name]
+    rng = np.random.default_rng(0)
+    z, sets = rng.normal(size=(400, 3)), np.repeat(np.arange(400), 3)
+    taken = (np.argmax(3 * z + rng.gumbel(size=z.shape), 1)[:, None] == np.arange(3)).ravel()
+    table = {"search": sets, "seen": make(z).ravel(), "booked": taken * 1}
+    table["age"] = np.repeat(1.7e9 + rng.integers(0, 90, 400), 3)
+    choices = sw.read(table, set="search", chosen="booked", items=[feature], context=["age"])
+    estimator = sw.LinearContextLogit().fit(choices)
+    session, one = exported(estimator, tmp_path)
+    inputs = given(session, table)
+    (found,) = session.run(None, inputs)
+    wanted = estimator.predict_proba(choices)
+    np.testing.assert_allclose(found.ravel(), wanted, rtol=0, atol=2e-6)
+    np.testing.assert_allclose(one.predict_proba(table), wanted, rtol=0, atol=2e-6)
+    assert (found.argmax(1) == wanted.reshape(-1, 3).argmax(1)).all()
+    single, exact = (estimator.schema_.encode(choices, one) for one in (np.float32, np.float64))
+    np.testing.assert_allclose(single.items, exact.items, rtol=1e-6, atol=1e-7)
+    if make(z).dtype == np.float64:
+        inputs["items"] = inputs["items"].astype(np.float32).astype(np.float64)
+        (blurred,) = session.run(None, inputs)
+        assert np.abs(blurred - found).max() > 1e-4
 
 
 def test_large_numbers_keep_their_digits(tmp_path):

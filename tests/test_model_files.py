@@ -184,7 +184,7 @@ def checkpoint(path):
         (lambda path: path.write_text("not a model"), "is not a setwise model file"),
         (lambda path: path.write_bytes(b"PK\x03\x04" * 50), "is not a setwise model file"),
         (lambda path: path.write_bytes(b""), "is not a setwise model file, or it is truncated"),
-        (lambda path: path.mkdir(), "there is no model file"),
+        (lambda path: path.mkdir(), "is a folder, not a model file; name a model file"),
         (lambda path: None, "there is no model file"),
     ],
     ids=["safetensors", "checkpoint", "text", "zip", "empty", "folder", "absent"],

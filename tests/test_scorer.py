@@ -4,7 +4,10 @@ import functools
 import os
 import subprocess
 import sys
+import tomllib
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -269,3 +272,74 @@ def test_a_whole_prediction_imports_no_engine_and_takes_a_third_of_a_second(trai
     assert "present has shape (2, 4)" in refused
     assert imported == "[]"
     assert min(seconds) < 0.3
+
+
+ALONE = """
+import sys
+
+class Refused:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] not in {*sys.stdlib_module_names, "numpy", "setwise"}:
+            raise ModuleNotFoundError(f"there is no {name}", name=name)
+
+if "refuse" in sys.argv:
+    sys.meta_path.insert(0, Refused())
+import numpy as np
+import setwise.scorer
+scorer = setwise.scorer.load(sys.argv[1])
+table = dict(np.load(sys.argv[2]))
+print(float(scorer.predict_proba(table).sum()))
+for given in ("table.parquet", object()):
+    try:
+        scorer.predict_proba(given)
+    except setwise.InputError as error:
+        print(error)
+try:
+    setwise.MNL
+except ImportError as error:
+    print(error)
+"""
+
+
+def scores_alone(python, path, estimator, folder, *more):
+    """Check that this Python scores and says what is missing for the rest."""
+    table = scored.rows([3, 10], seed=5)
+    np.savez(folder / "table.npz", **table)
+    command = [python, "-c", ALONE, str(path), str(folder / "table.npz"), *more]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    total, no_file, no_frame, no_training = done.stdout.splitlines()
+    assert float(total) == pytest.approx(estimator.predict_proba(table).sum(), abs=1e-5)
+    assert "reading table.parquet needs the package polars: pip install polars" in no_file
+    assert "reading a object needs the package narwhals" in no_frame
+    assert "setwise.MNL needs the package" in no_training
+
+
+@pytest.mark.parametrize("name", ["sda", "mnl"])
+def test_scoring_needs_no_package_but_numpy(trained, tmp_path, name):
+    estimator, path = trained(name)
+    scores_alone(sys.executable, path, estimator, tmp_path, "refuse")
+
+
+@pytest.mark.slow
+def test_an_environment_with_numpy_alone_scores(trained, tmp_path):
+    estimator, path = trained("mnl")
+    root, pip = Path(__file__).parent.parent, ["-m", "pip", "-q", "--disable-pip-version-check"]
+    wheel = [sys.executable, *pip, "wheel", "--no-deps", "-w", str(tmp_path), str(root)]
+    subprocess.run(wheel, check=True)
+    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
+    python, (built,) = str(tmp_path / "venv" / "bin" / "python"), tmp_path.glob("*.whl")
+    with zipfile.ZipFile(built) as opened:
+        assert "setwise/py.typed" in opened.namelist()
+    subprocess.run([python, *pip, "install", "numpy"], check=True)
+    subprocess.run([python, *pip, "install", "--no-deps", str(built)], check=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONPATH", raising=False)
+        scores_alone(python, path, estimator, tmp_path)
+
+
+def test_the_wheel_holds_the_whole_package_with_its_types():
+    root = Path(__file__).parent.parent
+    build = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]
+    assert build["targets"]["wheel"] == {"packages": ["src/setwise"]}
+    assert (root / "src" / "setwise" / "py.typed").is_file()

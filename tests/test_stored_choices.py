@@ -1,6 +1,9 @@
 """Choices on disk are the choices that were written, at once, whole or not at all."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -168,15 +171,199 @@ def test_asking_for_a_column_by_name_reads_nothing(path, monkeypatch):
     assert some.levels("brand")
 
 
+# Altered files
+
+
+def flip(path: Path, place: int, bit: int) -> None:
+    """Change one bit; doing it again undoes it."""
+    with open(path, "r+b") as file:
+        file.seek(place)
+        (byte,) = file.read(1)
+        file.seek(place)
+        file.write(bytes([byte ^ (1 << bit)]))
+
+
+def places(path: Path) -> dict[str, tuple[int, int]]:
+    """Where in the file each array lies, padding included."""
+    with safetensors.safe_open(path, framework="numpy"):
+        pass
+    header = json.loads(path.read_bytes()[8 : 1 << 20])
+    header.pop("__metadata__")
+    return {
+        name: tuple((1 << 20) + one for one in entry["data_offsets"])
+        for name, entry in header.items()
+    }
+
+
+def everything(path: Path) -> bytes:
+    """All that a user of the file can see, through opening, reading, encoding and parts of it."""
+    choices = open_choices(path)
+    _, seen = Schema.learn(choices)
+    encoded = seen.encoded()
+    some = choices.take(np.arange(len(choices) - 1, 0, -3)).in_memory()
+    found = [encoded.items, encoded.context, encoded.offsets, encoded.chosen, encoded.weight]
+    found += [choices.rows, choices.set_ids, choices.group, choices.time, some.rows]
+    found += [column.values for column in some.columns.values()]
+    return b"".join(np.ascontiguousarray(one).tobytes() for one in found)
+
+
+def found(path: Path, read) -> str | bytes:
+    """What reading the file gives: its content, or the message of the error."""
+    try:
+        return read(path)
+    except sw.InputError as error:
+        return str(error)
+
+
+def sweep(path: Path, block: int) -> None:
+    """Flip hundreds of bits, one at a time: each is an error or changes nothing."""
+    _arrayfile.BLOCK_BYTES = block
+    save_choices(rich(), path)
+    sound, size = everything(path), path.stat().st_size
+    header = len(path.read_bytes()[: 1 << 20].rstrip())
+    rng = np.random.default_rng(block)
+    drawn = np.concatenate([
+        np.arange(8), rng.integers(8, header, 100), rng.integers(header, 1 << 20, 12),
+        rng.integers(1 << 20, size, 300),
+    ])  # fmt: skip
+    noticed = 0
+    for place in drawn.tolist():
+        bit = int(rng.integers(8))
+        flip(path, place, bit)
+        seen = found(path, everything)
+        assert seen == sound or str(path) in seen, place
+        noticed += seen != sound
+        flip(path, place, bit)
+    assert everything(path) == sound
+    assert noticed > 0.8 * len(drawn)  # the rest is padding between arrays
+
+
+def flip_each_array(path: Path) -> None:
+    """Flip bits of every array; the error names it. Padding may hold anything."""
+    save_choices(rich(), path)
+    sound = everything(path)
+    for name, (begin, end) in places(path).items():
+        for place in {begin, (begin + end) // 2, end - 1}:
+            flip(path, place, place % 8)
+            seen = found(path, everything)
+            if name.startswith("padding/"):
+                assert seen == sound
+            else:
+                assert f"checksum of its array '{name}'" in seen
+            flip(path, place, place % 8)
+
+
+def fit_altered(path: Path) -> None:
+    """Flip bits and fit: the fit is refused or the same."""
+    save_choices(sw.datasets.generate("mnl", sets=60, items=3).choices, path)
+
+    def fitted(path: Path) -> bytes:
+        return sw.MNL().fit(open_choices(path)).coef_.tobytes()
+
+    sound, rng, refused = fitted(path), np.random.default_rng(0), 0
+    for place in rng.integers(1 << 20, path.stat().st_size, 30).tolist():
+        flip(path, place, 7)  # the sign of a byte: offsets and codes become huge or negative
+        seen = found(path, fitted)
+        assert seen == sound or "was altered" in seen
+        refused += seen != sound
+        flip(path, place, 7)
+    assert refused > 20
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["sweep(path, 64)", "sweep(path, 1 << 14)", "flip_each_array(path)", "fit_altered(path)"],
+)
+def test_no_altered_byte_is_ever_used(path, what):
+    # In a process without checks of types, which read columns that no code asks for.
+    code = f"import test_stored_choices as t; path = t.Path({str(path)!r}); t.{what}"
+    tests = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    env = os.environ | {"PYTHONPATH": tests}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_is_not_read_is_not_checked_and_costs_nothing(path, monkeypatch):
+    monkeypatch.setattr(_arrayfile, "BLOCK_BYTES", 64)
+    save_choices(rich(), path)
+    flip(path, places(path)["items/3"][1] - 1, 0)
+    choices = open_choices(path)
+    stored = choices.columns.stored["seen"].values
+    assert not stored._checked.any()
+    first = choices.take(np.arange(5))
+    np.testing.assert_array_equal(first.columns["seen"].values, rich().columns["seen"].values[
+        : first.offsets[-1]])  # fmt: skip
+    assert stored._checked.sum() == -(-first.offsets[-1] * 8 // 64)
+    with pytest.raises(sw.InputError, match=r"x.setwise-data was altered .*'items/3'"):
+        choices.columns["seen"]
+
+
 @pytest.mark.parametrize("place", [-1, -5000])
 def test_an_altered_array_is_found_by_verify(path, place):
     save_choices(rich(400), path)
-    data = bytearray(path.read_bytes())
-    data[place] ^= 1
-    path.write_bytes(data)
+    last = max(end for name, (_, end) in places(path).items() if name.startswith("items/"))
+    flip(path, last + place, 0)
     open_choices(path)
     with pytest.raises(sw.InputError, match="checksum of its array"):
         verify(path)
+
+
+def crafted(path: Path, change) -> None:
+    """Write a file of which all checksums are right, but not its content."""
+    choices = rich()
+
+    class Changed(_arrayfile.Writer):
+        def add(self, name, parts):
+            super().add(name, [np.array(change.get(name, lambda x: x)(part)) for part in parts])
+
+        def finish(self, kind, meta):
+            super().finish(kind, change.get("meta", lambda x: x)(meta))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_arrayfile, "Writer", Changed)
+        save_choices(choices, path)
+
+
+def put(place, value):
+    def change(array):
+        array = array.copy()
+        array[place] = value
+        return array
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"offsets": put(3, 10**9)}, "'offsets' does not begin with 0 and rise"),
+        ({"offsets": put(-1, 2**60)}, "values of 1152921504606846976 rows"),
+        ({"offsets": put(0, 1)}, "'offsets' does not begin with 0"),
+        ({"offsets": lambda x: x[:0]}, "'offsets' is empty"),
+        ({"offsets": lambda x: x.astype(float)}, "'offsets' is of type float64"),
+        ({"chosen": put(2, 99)}, "'chosen' has 99 for set number 2, which has"),
+        ({"chosen": put(2, -1)}, "'chosen' has -1"),
+        ({"chosen": lambda x: x[:-1]}, "'chosen' has 39 values of 40 sets"),
+        ({"weight": put(0, np.nan)}, "'weight' has values that are not positive"),
+        ({"weight": put(0, -1)}, "'weight' has values that are not positive"),
+        ({"context/1": put(0, 7)}, "'context/1' has the code 7, and there are 2 levels"),
+        ({"items/2": put(0, 9)}, "'items/2' has the code 9, and there are 4 levels"),
+        ({"items/2": put(0, -2)}, "'items/2' has the code -2"),
+        ({"items/2": lambda x: x.astype(np.float32)}, "'items/2' is of type float32"),
+        ({"items/0": lambda x: x[1:]}, r"'items/0' has \d+ values of \d+ rows"),
+        ({"meta": lambda x: x | {"items": x["items"][:2]}}, "are not those of the roles"),
+        ({"meta": lambda x: x | {"items": 3}}, "items=3 must be a list"),
+        ({"meta": lambda x: x | {"rare": "no"}}, "rare='no' must be a number"),
+        ({"meta": lambda x: x | {"outside": 1}}, "outside=1 must be True or False"),
+        ({"meta": lambda x: x | {"dropped": {"x": 1}}}, "dropped|unexpected"),
+        ({"meta": lambda x: {k: x[k] for k in x if k != "roles"}}, "it lacks 'roles'"),
+    ],
+)
+def test_a_file_that_was_made_wrong_is_refused(path, change, message):
+    crafted(path, change)
+    with pytest.raises(sw.InputError, match=message) as caught:
+        everything(path)
+    assert str(path) in str(caught.value)
 
 
 def damaged(data: bytes, how: str) -> bytes:
@@ -206,7 +393,7 @@ def damaged(data: bytes, how: str) -> bytes:
     [
         ("cut", "truncated"), ("longer", "was appended to"), ("empty", "is not a setwise choices"),
         ("in the header", "is not a setwise choices"), ("foreign", "is not a setwise choices"),
-        ("kind", "is not a setwise choices"), ("version", "version 99.*upgrade"),
+        ("kind", "of model, not a setwise choices"), ("version", "version 99.*upgrade"),
         ("meta", "altered"),
     ],
 )  # fmt: skip
@@ -218,9 +405,18 @@ def test_a_damaged_file_is_refused_in_one_sentence(path, how, message):
 
 
 def test_names_of_categories_are_decoded_when_one_is_needed():
-    levels = Levels(np.frombuffer(b'["a", "b"]', np.uint8), 2)
+    levels = Levels(np.frombuffer(b'["a", "b"]', np.uint8), 2, "x.setwise-data")
     assert (len(levels), levels._names) == (2, None)
     assert (levels[1], list(levels)) == ("b", ["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "text", [b'["a", "b"', b'["a"]', b'["a", 1]', b'{"a": 1, "b": 2}', b"\xff"]
+)
+def test_names_that_cannot_be_decoded_are_an_error(text):
+    levels = Levels(np.frombuffer(text, np.uint8), 2, "x.setwise-data")
+    with pytest.raises(sw.InputError, match=r"x.setwise-data cannot be used \(its levels"):
+        levels[0]
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -115,12 +115,16 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = getattr(importlib.import_module(_HOMES[name]), name)
-    elif name in _ROOMS:
-        value = importlib.import_module(f"setwise.{name}")
-    else:
+    if name not in _HOMES and name not in _ROOMS:
         raise AttributeError(f"module 'setwise' has no attribute '{name}'")
+    try:
+        home = importlib.import_module(_HOMES.get(name, f"setwise.{name}"))
+    except ModuleNotFoundError as error:  # an installation for scoring alone
+        raise ImportError(
+            f"setwise.{name} needs the package {error.name}; install what setwise needs: "
+            "pip install setwise (setwise.scorer alone needs NumPy)"
+        ) from error
+    value = getattr(home, name) if name in _HOMES else home
     globals()[name] = value
     return value
 

@@ -146,13 +146,13 @@ def _levels(
 
 
 def _transformed(feature: Feature, column: Column) -> Float[np.ndarray, " n"]:
+    if feature.transform == "none" and column.values.dtype.kind == "f":
+        return column.values  # standardisation, which follows, is in double precision
     functions: dict[str, Any] = {
-        "none": lambda x: x if x.dtype.kind == "f" else x.astype(np.float64),
-        "log": np.log,
-        "log1p": np.log1p,
-        "sqrt": np.sqrt,
-    }
-    return functions[feature.transform](column.values)
+        "none": np.asarray, "log": np.log, "log1p": np.log1p, "sqrt": np.sqrt,
+    }  # fmt: skip
+    # Logarithms of times or of large amounts differ in digits that single precision does not have.
+    return functions[feature.transform](column.values.astype(np.float64, copy=False))
 
 
 def _week(dates: np.ndarray) -> Float[np.ndarray, " n"]:

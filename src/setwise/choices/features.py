@@ -21,11 +21,13 @@ Expressions nest: ``impute(log(price))``.
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from setwise._arguments import check_all, flag, instance, one_of, optional
 from setwise._errors import InputError
 
 Transform = Literal["none", "log", "log1p", "sqrt"]
+a_name = instance(str, "name a column")
 
 FUNCTIONS = ("log", "log1p", "sqrt", "category", "other", "popularity", "impute")
 _EXPRESSION = re.compile(rf"^({'|'.join(FUNCTIONS)})\s*\((.+)\)$")
@@ -106,6 +108,14 @@ log(price)
             f"the functions are: {', '.join(FUNCTIONS)}"
         )
 
+    @classmethod
+    def from_json(cls, plain: dict[str, Any]) -> "Feature":
+        """The feature of which a file has these values."""
+        flags = dict.fromkeys(("category", "other", "impute", "popularity"), flag)
+        transforms = one_of(*get_args(Transform))
+        check_all({"column": a_name, "transform": transforms, **flags}, plain)
+        return cls(**plain)
+
     def __str__(self) -> str:
         text = self.column
         if self.popularity:
@@ -154,6 +164,9 @@ class Roles:
     def from_json(cls, plain: dict[str, Any]) -> "Roles":
         """The roles that :meth:`to_json` wrote."""
         features = {
-            name: tuple(Feature(**one) for one in plain[name]) for name in ("items", "context")
+            name: tuple(Feature.from_json(one) for one in plain[name])
+            for name in ("items", "context")
         }
+        names = ("set", "chosen", "weight", "group", "time")
+        check_all(dict.fromkeys(names, optional(a_name)) | {"set": a_name}, plain)
         return cls(**(plain | features))

@@ -1,4 +1,4 @@
-"""Choices in files: written column by column, opened in milliseconds at any size.
+"""Choices in files: written column by column, opened without reading the item columns.
 
 The file holds what :class:`Choices` holds, array by array, in the format of
 :mod:`setwise._arrayfile`.
@@ -7,22 +7,26 @@ The file holds what :class:`Choices` holds, array by array, in the format of
 import itertools
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from setwise import _arrayfile
-from setwise._arrayfile import ArrayFile, Writer
+from setwise._arguments import check_all, each, flag, instance, number, optional, whole
+from setwise._arrayfile import ArrayFile, Stored, Writer
+from setwise._errors import InputError
+from setwise._tensorfile import made_elsewhere
 from setwise.choices.choices import Choices, Dropped
 from setwise.choices.columns import Column
 from setwise.choices.features import Roles
-from setwise.choices.mapped import Levels, StoredColumns
+from setwise.choices.mapped import Levels, StoredColumn, StoredColumns
 
 KIND = "choices"
 SUFFIX = ".setwise-data"
 PER_SET = ("chosen", "weight", "group", "time")
+_listed = each(instance(dict, "describe a column"), least=0)
 
 
 def save_choices(
@@ -68,18 +72,18 @@ def save_choices(
 def open_choices(path: str | Path) -> Choices:
     """Open a file of choices; columns are read when they are needed.
 
+    Arrays with one value per set (offsets, ids, choices, context) are read and checked at once.
+    Item columns are checked block by block, when they are read. An altered file is an error.
     What :meth:`Choices.take`, :func:`setwise.split` and the rest give are views of the file too.
     """
     file = _arrayfile.read(path, KIND)
-    arrays, meta = file.arrays, file.meta
-    offsets = arrays["offsets"]
-    columns = StoredColumns(file, _columns(file, "items"), firsts=offsets[:-1], offsets=offsets)
-    per_set: dict[str, Any] = {name: arrays.get(name) for name in PER_SET}
-    return Choices(
-        Roles.from_json(meta["roles"]), columns, _columns(file, "context"), offsets, None,
-        arrays["set_ids"], **per_set, outside=meta["outside"], rare=meta["rare"],
-        dropped=Dropped(**meta["dropped"]),
-    )  # fmt: skip
+    with made_elsewhere(path, "header"):
+        choices = _described(file)
+        choices = replace(choices, **_per_set(file, choices))
+    with made_elsewhere(path, "arrays"):
+        _check(choices)
+    file.release()
+    return choices
 
 
 def verify(path: str | Path) -> None:
@@ -87,14 +91,89 @@ def verify(path: str | Path) -> None:
     _arrayfile.verify(path, KIND)
 
 
-def _columns(file: ArrayFile, role: str) -> dict[str, Column]:
-    found = {}
+def _described(file: ArrayFile) -> Choices:
+    """The choices, without the arrays that have one value per set."""
+    meta = file.meta
+    check_all(
+        {"outside": flag, "rare": number(least=0, below=1), "items": _listed, "context": _listed},
+        meta,
+    )
+    dropped = Dropped(**meta["dropped"])
+    check_all(dict.fromkeys(vars(dropped), whole(0)), vars(dropped))
+    roles, items = Roles.from_json(meta["roles"]), dict(_columns(file, "items"))
+    offsets = _of_type(file, "offsets", "i").whole()
+    if not len(offsets):
+        raise InputError("'offsets' is empty")
+    for one in [*(column.values for column in items.values()), *_there(file, "rows", "i")]:
+        if len(one) != offsets[-1]:
+            raise InputError(f"'{one.name}' has {len(one)} values of {offsets[-1]} rows")
+    if {feature.column for feature in roles.items} != items.keys():
+        raise InputError(f"the item columns {', '.join(items)} are not those of the roles")
+    columns = StoredColumns(file, items, firsts=offsets[:-1], offsets=offsets)
+    return Choices(
+        roles, columns, {}, offsets, None, _of_type(file, "set_ids", "").whole(),
+        outside=meta["outside"], rare=meta["rare"], dropped=dropped,
+    )  # fmt: skip
+
+
+def _per_set(file: ArrayFile, choices: Choices) -> dict[str, Any]:
+    """The arrays with one value per set, read whole."""
+    context = {
+        name: one.column(one.values.whole(), file) for name, one in _columns(file, "context")
+    }
+    kinds = {"chosen": "i", "weight": "f", "group": "", "time": ""}
+    found: dict[str, Any] = {
+        name: one.whole() for name in PER_SET for one in _there(file, name, kinds[name])
+    }
+    lengths = {name: len(values) for name, values in found.items()}
+    lengths |= {name: len(column.values) for name, column in context.items()}
+    for name, length in (lengths | {"set_ids": len(choices.set_ids)}).items():
+        if length != len(choices):
+            raise InputError(f"'{name}' has {length} values of {len(choices)} sets")
+    if {feature.column for feature in choices.roles.context} != context.keys():
+        raise InputError(f"the context columns {', '.join(context)} are not those of the roles")
+    return found | {"context": context}
+
+
+def _check(choices: Choices) -> None:
+    """Rows lie in sets, one set after the other, and what was chosen is in its set."""
+    sizes = choices.sizes
+    if choices.offsets[0] != 0 or (sizes < 1).any():
+        raise InputError("'offsets' does not begin with 0 and rise from set to set")
+    chosen, weight = choices.chosen, choices.weight
+    if chosen is not None:
+        wrong = (chosen < 0) | (chosen >= sizes + choices.outside)
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise InputError(
+                f"'chosen' has {chosen[at]} for set number {at}, which has {sizes[at]} items"
+            )
+    if weight is not None and not ((weight > 0) & np.isfinite(weight)).all():
+        raise InputError("'weight' has values that are not positive numbers")
+
+
+def _there(file: ArrayFile, name: str, kinds: str) -> list[Stored]:
+    """The array, if the file has it."""
+    return [_of_type(file, name, kinds)] if name in file.arrays else []
+
+
+def _of_type(file: ArrayFile, name: str, kinds: str) -> Stored:
+    """The array, if its type is of one of these kinds."""
+    array = file.arrays[name]
+    if kinds and array.dtype.kind not in kinds:
+        raise InputError(f"'{name}' is of type {array.dtype}")
+    return array
+
+
+def _columns(file: ArrayFile, role: str) -> Iterator[tuple[str, StoredColumn]]:
     for place, one in enumerate(file.meta[role]):
-        levels = None
+        check_all({"name": instance(str, "name a column"), "levels": optional(whole(0))}, one)
+        key, levels = f"{role}/{place}", None
+        values = _of_type(file, key, "fiuM" if one["levels"] is None else "i")
         if one["levels"] is not None:
-            levels = Levels(file.arrays[f"{role}/{place}/levels"], one["levels"])
-        found[one["name"]] = Column(file.arrays[f"{role}/{place}"], levels)
-    return found
+            text = _of_type(file, f"{key}/levels", "u").whole()
+            levels = Levels(text, one["levels"], f"{file.path}, array '{key}/levels'")
+        yield one["name"], StoredColumn(values, levels)
 
 
 def _read_in_blocks(choices: Choices) -> Iterator[tuple[str, Iterator[Column]]]:

@@ -68,10 +68,15 @@ class CsvFormat:
 
 def read_file(name: str | Path, csv_format: CsvFormat | None = None) -> Any:
     """A Polars frame from a Parquet or CSV file."""
-    import polars as pl
-
     form = csv_format or CsvFormat()
     path = _existing(name)
+    try:
+        import polars as pl
+    except ImportError:
+        raise InputError(
+            f"reading {path} needs the package polars: pip install polars, or give a mapping of "
+            "arrays"
+        ) from None
     suffix = path.suffix.lower()
     if suffix == SUFFIX:
         raise InputError(f"{path} is a data file, not a table; open it with setwise.open_choices")

@@ -88,8 +88,13 @@ def open_table(source: Any, csv: CsvFormat | None = None) -> Table:
         source = {name: source[name] for name in source.dtype.names}
     if isinstance(source, Mapping):
         return _from_mapping(source)
-    import narwhals as nw
-
+    try:
+        import narwhals as nw
+    except ImportError:
+        raise InputError(
+            f"reading a {type(source).__name__} needs the package narwhals: pip install narwhals, "
+            "or give a mapping of arrays"
+        ) from None
     try:
         frame = nw.from_native(source, eager_only=True)
     except TypeError:

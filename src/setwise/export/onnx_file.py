@@ -23,18 +23,18 @@ def export_onnx(model: str | Path, out: str | Path) -> dict[str, str]:
 
     Inputs, of any number of sets padded to any number of items:
 
-    ``items`` (sets x items x features, float32)
+    ``items`` (sets x items x features, float64)
         the item columns in the order of the metadata's "items", in the table's units: see "give"
         of each for categories and dates
-    ``context`` (sets x features, float32), if the model has context
-        one value a set, in the order of "context"
+    ``context`` (sets x features, float64), if the model has context
+        one value per set, in the order of "context"
     ``present`` (sets x items, bool)
         which items are there, and not padding
 
-    Outputs are ``probability`` (sets x items), zero where no item is, and, if the model knows an
-    outside option, ``outside`` (sets), the probability that nothing is chosen.
+    Outputs, float32, are ``probability`` (sets x items), zero where no item is, and, if the model
+    knows an outside option, ``outside`` (sets), the probability that nothing is chosen.
 
-    Transforms, medians for missing numbers, one column a level, weeks and months of dates and
+    Transforms, medians for missing numbers, one column per level, weeks and months of dates and
     standardisation are in the file. Outside are reading the table, putting its rows into sets, and
     the places of levels. What training did not know gives NaN, for ONNX has no errors.
 
@@ -66,7 +66,7 @@ def export_onnx(model: str | Path, out: str | Path) -> dict[str, str]:
 
 def _model(onnx: Any, artifact: Artifact, about: dict[str, str]) -> Any:
     assert artifact.graph is not None
-    helper, single = onnx.helper, onnx.TensorProto.FLOAT
+    helper, single, double = onnx.helper, onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE
     schema = artifact.schema
     inputs = {"items": ["sets", "items", len(schema.items)]}
     if schema.context:
@@ -80,7 +80,7 @@ def _model(onnx: Any, artifact: Artifact, about: dict[str, str]) -> Any:
     graph = helper.make_graph(
         nodes.nodes,
         f"setwise {artifact.estimator}",
-        [helper.make_tensor_value_info(name, single, shape) for name, shape in inputs.items()]
+        [helper.make_tensor_value_info(name, double, shape) for name, shape in inputs.items()]
         + [helper.make_tensor_value_info("present", onnx.TensorProto.BOOL, ["sets", "items"])],
         [helper.make_tensor_value_info(name, single, shape) for name, shape in outputs.items()],
         [onnx.numpy_helper.from_array(array, name) for name, array in nodes.constants.items()],

@@ -2,7 +2,9 @@
 
 A number stands for itself, a category for the place of its level among those of the metadata, a
 date for the days since 1 January 1970. What follows (logarithms, medians for what is missing, one
-column a level, weeks and months, standardisation) is in the graph, in double precision.
+column per level, weeks and months, standardisation) is in the graph. Values come in double
+precision and stay in it until they are standardised, as in :mod:`setwise.choices.encoding`: times
+and large amounts differ in digits that single precision does not have.
 """
 
 from collections.abc import Sequence
@@ -32,12 +34,11 @@ def preprocessing(schema: Schema, which: str) -> Folded:
     count = sum(len(encoder.names) for encoder in schema.items)
     place = slice(0, count) if which == "items" else slice(count, None)
     encoding = _Encoding(shape)
-    raw = encoding.given("input", which, Spec((*shape, len(encoders)), "float32"))
-    wide = encoding.add("cast", raw, settings=(DOUBLE,))
+    raw = encoding.given("input", which, Spec((*shape, len(encoders)), DOUBLE))
     columns = [
         column
         for number, encoder in enumerate(encoders)
-        for column in encoding.columns(encoder, encoding.part(wide, number))
+        for column in encoding.columns(encoder, encoding.part(raw, number))
     ]
     numbers = encoding.add("concatenate", *columns, settings=(len(shape),))
     mean = encoding.constant("mean", np.array(schema.mean[place], DOUBLE))
