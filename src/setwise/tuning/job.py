@@ -74,7 +74,7 @@ class Job:
             for (schema, train), (_, valid) in zip(learned, parts, strict=True)
         ]
         self._elsewhere = None if crew is None else Elsewhere(crew, self._tasks)
-        self._measure = model.training.stop_on
+        self._measure = model.training_options.stop_on
         self._batch = min(tuning.batch or trials_together(), tuning.trials)
         self.storage = Storage(tuning.storage)
         maximise = self._measure == "accuracy"
@@ -144,7 +144,9 @@ class Job:
         self, group: Sequence[Claimed], on_trials: OnTrials | None
     ) -> list[tuple[Claimed, Fit, bool]]:
         """The fits of claims that share blueprint and sizes, and who was pruned."""
-        members = [Member(one.estimator.training, self.seeds[one.task], one.task) for one in group]
+        members = [
+            Member(one.estimator.training_options, self.seeds[one.task], one.task) for one in group
+        ]
         pruner = _Pruner(group, self._measure)
         before, total = self._ended(), self.tuning.trials * len(self.studies)
 
@@ -210,7 +212,7 @@ class Job:
     def _name(self, task: Task, seed: int) -> str:
         """The same for the same model, space, data and seeds: then a study goes on."""
         model = self.model
-        arguments = model.get_params(deep=False) | {"training": asdict(model.training)}
+        arguments = model.get_params(deep=False) | {"training": asdict(model.training_options)}
         space = {name: str(values) for name, values in self.tuning.ranges.items()}
         tuning = [self.tuning.seed, self.tuning.pruning]
         mark = fingerprint(None, task, [arguments, space, seed, tuning])

@@ -1,14 +1,14 @@
 """Search spaces: which arguments of an estimator to vary, and between what."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from sklearn.base import clone
 
 from setwise._errors import InputError
 from setwise.estimators import TrainedEstimator
-from setwise.training import Training
+from setwise.training.options import OPTIONS
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,10 @@ SPACES: Mapping[str, Space] = {
     },
 }
 
-TRAINING = tuple(field.name for field in fields(Training))
-
 
 def check(space: Space, estimator: TrainedEstimator) -> None:
     """Refuse a space with arguments that the estimator does not have."""
-    known = [*TRAINING, *estimator.get_params(deep=False)]
+    known = [*OPTIONS, *estimator.get_params(deep=False)]
     for name, values in space.items():
         if name not in known:
             raise InputError(
@@ -77,8 +75,8 @@ def with_arguments(estimator: TrainedEstimator, values: Mapping[str, Any]) -> Tr
     >>> with_arguments(sw.SDA(), {"hidden": 32, "dropout": 0.2}).training.dropout
     0.2
     """
-    training = {name: value for name, value in values.items() if name in TRAINING}
-    own = {name: value for name, value in values.items() if name not in TRAINING}
+    training = {name: value for name, value in values.items() if name in OPTIONS}
+    own = {name: value for name, value in values.items() if name not in OPTIONS}
     fresh: TrainedEstimator = clone(estimator).set_params(**own)
     return fresh.set_training(**training)
 
