@@ -288,7 +288,7 @@ def test_what_an_hour_is_worth_and_its_error():
     assert found.standard_errors[found.names.index("ivt")] == pytest.approx(error, rel=1e-4)
     assert "cost" not in found.names
     assert np.isnan(found.standard_errors[found.names.index("is_air")])  # the reference
-    assert "(reference)" in str(found)
+    assert "(reference: not identified by itself)" in str(found)
 
 
 def test_a_nested_logit_has_its_worth(nested):

@@ -1,11 +1,16 @@
 """Nested and mixed logits: by hand, against the formula in NumPy, recovery of known parameters."""
 
+import itertools
+import warnings
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.optimize
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
 
@@ -14,7 +19,7 @@ from setwise._trees import with_arrays
 from setwise.artifact import Artifact
 from setwise.choices import Schema
 from setwise.estimators.logit import MNL
-from setwise.estimators.mixed import MixedMNL
+from setwise.estimators.mixed import MixedMNL, flaws, promising
 from setwise.estimators.nested import NestedLogit
 from setwise.models import ZOO, About, Sizes
 from setwise.models.mixture import Mixture, MixtureBlueprint
@@ -415,3 +420,97 @@ def test_a_leak_is_told(name):
     columns["leak"] = columns["chosen"] * 2.0
     with pytest.warns(ConvergenceWarning, match="no (clear )?maximum"):
         estimator.fit(read(columns, [*items, "leak"]))
+
+
+# More starts, and degenerate solutions
+
+
+@given(st.lists(st.sampled_from([-3.0, -2.0, -1.0, 0.0]), min_size=1, max_size=12), st.data())
+def test_more_starts_climb_from_all_that_fewer_would(values, data):
+    fewer = data.draw(st.integers(1, len(values)))
+    climbed = promising(values)
+    assert [place for place in climbed if place < fewer] == promising(values[:fewer])
+    assert climbed[0] == 0
+    assert max(values) in [values[place] for place in climbed]
+
+
+def test_more_starts_never_fit_worse():
+    """In these data, the start that EM likes best of five leads to a lower maximum than the best
+    of three does."""
+    made = sw.datasets.generate("mixed", sets=400, items=4, features=3, seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = [
+            MixedMNL(classes=3, starts=starts).fit(made.choices).log_likelihood_
+            for starts in (1, 3, 5)
+        ]
+    assert all(later >= earlier for earlier, later in itertools.pairwise(found))
+    assert found[-1] > found[0]
+
+
+def flaws_from(theta, shares, choices):
+    """What is said of the stationary point that a climb from here reaches."""
+    schema = sw.Schema.fit(choices)
+    data = schema.encode(choices, np.float64)
+    start = np.concatenate([np.asarray(theta).T.ravel(), np.log(shares)])
+    free = np.append(np.ones(len(start) - len(shares), bool), np.arange(len(shares)) > 0)
+    model = Mixture(data.items.shape[1], len(shares), KEY)
+    found = maximise_likelihood(model, start, data, free)
+    return flaws(found, maximise(data), schema.item_names, len(shares))
+
+
+def test_degenerate_mixtures_are_named():
+    choices = sw.datasets.generate("mnl", sets=200, items=4, features=2).choices
+    mnl = MNL().fit(choices)
+    weights = mnl.coef_ * mnl.schema_.item_scales
+    same = flaws_from([weights, weights], [0.5, 0.5], choices)
+    assert same == ["classes 1 and 2 are the same"]
+    nobody = flaws_from([weights, weights + 3], [1 - 1e-9, 1e-9], choices)
+    assert len(nobody) == 1
+    assert nobody[0].startswith("class 2 has a share of ")
+
+
+def test_a_class_without_bound_is_named_and_has_not_converged():
+    """Half of the people choose by x1 alone and without error."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 4, 2))
+    utility = np.where(np.arange(300)[:, None] % 2, 50 * x[:, :, 1], rng.gumbel(size=(300, 4)))
+    columns = {
+        "set_id": np.repeat(np.arange(300), 4),
+        "chosen": np.eye(4, dtype=int)[utility.argmax(1)].ravel(),
+        "x0": x[:, :, 0].ravel(),
+        "x1": x[:, :, 1].ravel(),
+    }
+    with pytest.warns(ConvergenceWarning, match=r"class \d grow without bound: .*'x1'"):
+        model = MixedMNL(classes=2).fit(read(columns, ["x0", "x1"]))
+    assert not model.converged_
+
+
+def test_near_collinear_columns_are_not_called_degenerate():
+    made = sw.datasets.generate("mixed", sets=1500, items=5, features=2, seed=0)
+    noise = np.random.default_rng(0).normal(size=len(made.columns["x0"]))
+    columns = dict(made.columns) | {"x2": made.columns["x0"] + 0.01 * noise}
+    model = MixedMNL(classes=2, starts=1).fit(read(columns, ["x0", "x1", "x2"]))
+    assert np.abs(model.coef_ * model.schema_.item_scales).max() > 10
+    assert model.converged_
+
+
+def test_only_columns_that_are_constant_within_sets_are_refused():
+    columns = {"set_id": [0, 0, 1, 1], "chosen": [1, 0, 0, 1], "income": [3.0, 3, 5, 5],
+               "nest": ["a", "b", "a", "b"]}  # fmt: skip
+    for estimator, items in (
+        (MixedMNL(classes=2), ["income"]),
+        (NestedLogit("nest"), ["income", "nest"]),
+    ):
+        with pytest.raises(sw.InputError, match="nothing to learn from 'income'"):
+            estimator.fit(read(columns, items))
+
+
+def test_summaries_say_that_context_is_not_used():
+    columns = columns_for("nested", 60)
+    columns["income"] = columns["set_id"] % 7 * 1.0
+    for estimator, items in ESTIMATORS.values():
+        choices = sw.read(columns, set="set_id", chosen="chosen", items=items, context=["income"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            assert "Context 'income' is not used" in str(estimator.fit(choices).summary())

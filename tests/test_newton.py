@@ -3,10 +3,15 @@
 import numpy as np
 import pytest
 import scipy.optimize
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
 from sklearn.exceptions import ConvergenceWarning
 from statsmodels.discrete.conditional_models import ConditionalLogit
 
 import setwise as sw
+from setwise.choices import Encoded
+from setwise.training import maximise, separation
 
 
 def drawn(items, sets=1500, features=4, seed=0):
@@ -148,6 +153,161 @@ def test_perfect_separation_is_told():
     columns["leak"] = columns["chosen"] * 2.0
     with pytest.warns(ConvergenceWarning, match=r"'leak'.*check it for a leak"):
         sw.MNL().fit(sw.read(columns, set="set_id", chosen="chosen", items=[*names, "leak"]))
+
+
+def fitted(x, sizes, chosen, **options):
+    """An MNL of columns x0, x1, ... of sets of these sizes, by the place of the chosen item."""
+    x = np.asarray(x, float)
+    sizes = np.asarray(sizes)
+    columns = {f"x{j}": x[:, j] for j in range(x.shape[1])}
+    columns["set_id"] = np.repeat(np.arange(len(sizes)), sizes)
+    columns["chosen"] = np.zeros(len(x), int)
+    columns["chosen"][np.cumsum(sizes) - sizes + chosen] = 1
+    return sw.MNL().fit(sw.read(columns, set="set_id", chosen="chosen", **options))
+
+
+SEPARATED = {
+    # x0 is larger for the chosen item of both sets; x1 is not.
+    "by one column": ([[1, 3], [0, 1], [1, 2], [0, 4]], [2, 2], [0, 0], "'x0' tells", False),
+    # Neither alone, but x0 + x1 is 2 for each chosen item and at most 1 for the others.
+    "by two together": (
+        [[2, 0], [0, 1], [0, 2], [1, 0], [3, -1], [-1, 2], [-1, 3], [2, -1]],
+        [2, 2, 2, 2], [0, 0, 0, 0], "'x0', 'x1' together tell the chosen items from the rest",
+        False,
+    ),
+    # x1 marks an item of the first set only, which is chosen; x0 is undecided.
+    "in one set of three": (
+        [[1, 1], [0, 0], [1, 0], [0, 0], [1, 0], [0, 0]],
+        [2, 2, 2], [0, 0, 1], "'x1' tells chosen items from others without error in 1 of 3 sets",
+        True,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SEPARATED)
+def test_separation_is_told_with_its_columns(name):
+    x, sizes, chosen, message, finite = SEPARATED[name]
+    with pytest.warns(ConvergenceWarning, match=message):
+        model = fitted(x, sizes, chosen)
+    assert not model.converged_
+    assert (abs(model.coef_[0]) < 2) == finite
+
+
+def test_what_is_not_separated_is_not_accused():
+    """One choice against it makes the maximum finite: log(2) where two of three choose x0 = 1."""
+    x = [[1, 1], [0, 0], [1, 0], [0, 0], [1, 0], [0, 0], [1, 1], [0, 0]]
+    model = fitted(x, [2, 2, 2, 2], [0, 0, 1, 1])
+    assert model.converged_
+    np.testing.assert_allclose(model.coef_, [0, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("apart", [1e-2, 1e-4])
+def test_near_collinear_columns_are_not_accused_of_separation(apart):
+    """Their coefficients are enormous and their standard errors larger: the maximum is finite."""
+    rng = np.random.default_rng(5)
+    x0 = rng.normal(size=600)
+    x = np.stack([x0, x0 + apart * rng.normal(size=600)], 1)
+    model = fitted(x, [3] * 200, rng.integers(3, size=200))
+    size = np.abs(model.coef_ * model.schema_.item_scales)
+    assert size.max() > 5
+    assert (model.standard_errors_ > np.abs(model.coef_)).any()
+    assert model.converged_
+
+
+def test_the_linear_context_logit_of_shipped_data_has_a_maximum():
+    model = sw.LinearContextLogit().fit(sw.datasets.load("swissmetro"))
+    assert model.converged_
+
+
+def test_many_rows_are_looked_at_few_at_a_time(monkeypatch):
+    """Of 4,000 rows only one, late, tells that x0 does not separate."""
+    monkeypatch.setattr(separation, "ROWS_A_ROUND", 20)
+    rng = np.random.default_rng(0)
+    x = np.stack([np.tile([1.0, 0], 2000), rng.normal(size=4000)], 1)
+    chosen = np.zeros(2000, int)
+    with pytest.warns(ConvergenceWarning, match="'x0' tells the chosen items from the rest"):
+        fitted(x, [2] * 2000, chosen)
+    chosen[1500] = 1
+    assert fitted(x, [2] * 2000, chosen).converged_
+
+
+def linear_programme(x, sizes, chosen):
+    """The largest sum of margins in the unit box, all rows at once: above 0 if separated."""
+    starts = np.cumsum(sizes) - sizes
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    margins = x[(starts + chosen)[owner]] - x
+    found = linprog(-margins.sum(0), A_ub=-margins, b_ub=np.zeros(len(x)), bounds=(-1, 1))
+    return -found.fun > 1e-7
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10_000))
+def test_separation_agrees_with_the_whole_linear_programme(seed):
+    """Small whole numbers, which are separated, quasi-separated or collinear every other time."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 4, size=rng.integers(2, 9))
+    x = rng.integers(-1, 2, size=(sizes.sum(), rng.integers(1, 4))).astype(float)
+    chosen = rng.integers(sizes)
+    data = Encoded(x, np.empty((len(sizes), 0)), np.append(0, np.cumsum(sizes)), chosen, None)
+    assert bool(maximise(data).separation) == linear_programme(x, sizes, chosen)
+
+
+def test_dropped_columns_are_called_what_they_are():
+    columns, names = drawn(4, sets=100)
+    mode = np.tile(["bus", "car", "rail"], 400)[: len(columns["set_id"])]
+    columns |= {
+        "income": np.random.default_rng(0).normal(size=100)[columns["set_id"]],
+        "twice": 2 * columns[names[0]] + columns["set_id"],
+        "sum": columns[names[0]] - 3 * columns[names[1]],
+        "mode": mode,
+        "is_bus": (mode == "bus") * 1.0,
+    }
+    items = [*names[:3], "income", "twice", "sum", "mode", "is_bus"]
+    model = sw.MNL().fit(sw.read(columns, set="set_id", chosen="chosen", items=items))
+    assert model.dropped_ == {
+        "income": "constant within sets",
+        "twice": f"a multiple of {names[0]} within sets",
+        "sum": f"a combination of {names[0]}, {names[1]} within sets",
+        "mode=rail": "reference: not identified by itself",
+        "is_bus": "a multiple of mode=bus within sets",
+    }
+    table = str(model.summary())
+    for name, reason in model.dropped_.items():
+        assert f"{name}".ljust(9) in table
+        assert f"0 ({reason})" in table
+    assert table.count("(reference") == 1
+    assert model.summary().to_json()["fixed"] == model.dropped_
+
+
+def test_an_outside_option_leaves_a_full_set_of_dummies_one():
+    columns, names = drawn(4, sets=100)
+    columns["mode"] = np.tile(["bus", "car"], 400)[: len(columns["set_id"])]
+    columns["chosen"] = columns["chosen"] * (columns["set_id"] % 3 > 0)
+    choices = sw.read(
+        columns, set="set_id", chosen="chosen", items=[names[0], "mode"], on_none="outside"
+    )
+    assert sw.MNL().fit(choices).dropped_ == {"mode=car": "reference: not identified by itself"}
+
+
+def test_only_columns_that_are_constant_within_sets_are_refused():
+    with pytest.raises(sw.InputError, match=r"nothing to learn from 'x0'.*differ between"):
+        fitted([[3], [3], [5], [5]], [2, 2], [0, 1])
+    columns, _ = drawn(4, sets=20)
+    columns["income"] = columns["set_id"] * 1.0
+    choices = sw.read(columns, set="set_id", chosen="chosen", items=["income"])
+    for estimator in (sw.LinearContextLogit(), sw.WithinSetMNL()):
+        with pytest.raises(sw.InputError, match="nothing to learn"):
+            estimator.fit(choices)
+
+
+def test_a_summary_says_that_context_is_not_used():
+    columns, names = drawn(4, sets=100)
+    columns |= {"income": columns["set_id"] % 5 * 1.0, "age": columns["set_id"] % 7 * 1.0}
+    options = {"set": "set_id", "chosen": "chosen", "items": names[:2]}
+    choices = sw.read(columns, **options, context=["income", "age"])
+    assert "Context 'income', 'age' are not used" in str(sw.MNL().fit(choices).summary())
+    assert "not used" not in str(sw.LinearContextLogit().fit(choices).summary())
+    assert "not used" not in str(sw.MNL().fit(sw.read(columns, **options)).summary())
 
 
 def test_large_values_do_not_overflow():

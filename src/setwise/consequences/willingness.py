@@ -1,6 +1,7 @@
 """Willingness to pay: what one more of a feature is worth, in units of the price column."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from setwise.estimators import (
     WithinSetMNL,
 )
 from setwise.estimators.basic import LinearScorer
+from setwise.estimators.estimated import Estimated
 from setwise.estimators.summary import NORMAL
 
 
@@ -35,7 +37,9 @@ class WillingnessToPay:
     names: tuple[str, ...]
     values: Float[np.ndarray, " features"]
     standard_errors: Float[np.ndarray, " features"]
-    """By the delta method; NaN for references, whose worth is 0 by definition."""
+    """By the delta method; NaN for columns without a coefficient of their own."""
+    dropped: Mapping[str, str] = field(default_factory=dict)
+    """Why columns have no coefficient of their own, by name."""
 
     def __getitem__(self, name: str) -> float:
         return float(self.values[self.names.index(name)])
@@ -67,7 +71,8 @@ class WillingnessToPay:
         lines = [f"{'feature':<{width}} {'worth':>11}  {'std. error':>10}  95% interval"]
         for name, value, error in zip(self.names, self.values, self.standard_errors, strict=True):
             if np.isnan(error):
-                lines.append(f"{name:<{width}} {value:>11.4f}  (reference)")
+                why = self.dropped.get(name, "not identified by itself")
+                lines.append(f"{name:<{width}} {value:>11.4f}  ({why})")
                 continue
             low, high = value - NORMAL * error, value + NORMAL * error
             lines.append(f"{name:<{width}} {value:>11.4f}  {error:>10.4f}  [{low:.3f}, {high:.3f}]")
@@ -112,7 +117,9 @@ def willingness_to_pay(estimator: Estimator, price: str, at: Any = None) -> Will
     """
     estimator._check_fitted()
     names, values, errors = [], [], []
-    for weights in linear_weights(estimator, price, at):
+    utilities = linear_weights(estimator, price, at)
+    assert isinstance(estimator, Estimated)
+    for weights in utilities:
         place = weights.names.index(price)
         check_price(price, float(weights.values[place]), weights.identified[place], weights.suffix)
         beta, V = float(weights.values[place]), weights.covariance
@@ -123,7 +130,14 @@ def willingness_to_pay(estimator: Estimator, price: str, at: Any = None) -> Will
         names += [name + weights.suffix for name in np.array(weights.names, object)[others]]
         values.append(worth[others])
         errors.append(np.where(weights.identified, error, np.nan)[others])
-    return WillingnessToPay(price, tuple(names), np.concatenate(values), np.concatenate(errors))
+    dropped = {
+        name + weights.suffix: reason
+        for weights in utilities
+        for name, reason in estimator.dropped_.items()
+    }
+    return WillingnessToPay(
+        price, tuple(names), np.concatenate(values), np.concatenate(errors), dropped
+    )
 
 
 def linear_weights(estimator: Estimator, price: str, at: Any = None) -> list[Weights]:

@@ -2,16 +2,20 @@
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float
 from sklearn.exceptions import ConvergenceWarning
 
+from setwise._errors import InputError
 from setwise.artifact import Artifact
+from setwise.choices import Schema
 from setwise.estimators.base import Estimator
 from setwise.estimators.summary import Summary
 from setwise.models import Model
+from setwise.training.separation import Separation
 
 STATISTICS = ("log_likelihood", "null_log_likelihood", "sets", "iterations", "converged")
 
@@ -21,7 +25,9 @@ class Estimated(Estimator):
 
     Fitted attributes beside those of the class: ``covariance_`` and ``identified_`` (of all
     parameters, in the order of ``parameter_names_``), ``log_likelihood_``,
-    ``null_log_likelihood_``, ``iterations_``, ``converged_``, ``sets_``.
+    ``null_log_likelihood_``, ``iterations_``, ``converged_``, ``sets_``, and ``dropped_``: why a
+    column has no coefficient of its own, by its name ("constant within sets", "a combination of
+    ...", or the reference of a full set of dummies).
     """
 
     ARRAYS: tuple[str, ...] = ("coef", "covariance", "identified")
@@ -32,6 +38,8 @@ class Estimated(Estimator):
     log_likelihood_: float
     null_log_likelihood_: float
     sets_: int
+    converged_: bool
+    dropped_: dict[str, str]
 
     @property
     @abstractmethod
@@ -58,7 +66,7 @@ class Estimated(Estimator):
         return np.sqrt(np.where(variances >= 0, variances, np.nan))
 
     def _to_artifact(self) -> Artifact:
-        fitted = {name: getattr(self, f"{name}_") for name in STATISTICS}
+        fitted = {name: getattr(self, f"{name}_") for name in (*STATISTICS, "dropped")}
         arrays = {name: getattr(self, f"{name}_") for name in self.ARRAYS}
         params = self.get_params(deep=False)
         return Artifact(type(self).__name__, params, self.schema_, fitted, arrays)
@@ -71,19 +79,56 @@ class Estimated(Estimator):
             setattr(estimator, f"{name}_", artifact.arrays[name])
         for name in STATISTICS:
             setattr(estimator, f"{name}_", artifact.fitted[name])
+        estimator.dropped_ = artifact.fitted.get("dropped", {})  # older files do not say why
         return estimator
 
 
-def warn_of_separation(names: list[str], separated: Bool[np.ndarray, " d"]) -> None:
-    """Say which columns have no finite coefficient; call it from ``fit``."""
-    if not separated.any():
+def check_identified(names: Sequence[str], identified: Bool[np.ndarray, " d"]) -> None:
+    """Refuse data of which no column has a coefficient."""
+    if identified.any() or not len(identified):
         return
-    quoted = [f"'{name}'" for name, one in zip(names, separated, strict=True) if one]
+    quoted = ", ".join(f"'{name}'" for name in names[:5]) + (", ..." if len(names) > 5 else "")
+    raise InputError(
+        f"there is nothing to learn from {quoted}: every column is the same for all items of each "
+        "set; put columns that differ between the items of a set among items"
+    )
+
+
+def warn_of_separation(names: Sequence[str], found: Separation, sets: int) -> None:
+    """Say which columns have no finite coefficient; call it from ``fit``."""
+    if not found:
+        return
+    quoted = [f"'{name}'" for name, one in zip(names, found.columns, strict=True) if one]
     shown = ", ".join(quoted[:5]) + (f" and {len(quoted) - 5} more" if len(quoted) > 5 else "")
+    one = len(quoted) == 1
+    tells = f"{shown} {'tells' if one else 'together tell'}"
+    if found.sets == sets:
+        tells += " the chosen items from the rest without error"
+        remedy = "check it for a leak, or leave it out" if one else "check them for a leak"
+    else:
+        tells += (
+            f" chosen items from others without error in {found.sets:,} of {sets:,} sets, and no "
+            "choice speaks against it"
+        )
+        remedy = (
+            "merge a level that is never (or always) chosen with another, leave a column out, or "
+            "check for a leak"
+        )
     warnings.warn(
-        f"the likelihood has no maximum: {shown} (together with others) tells "
-        "the chosen items from the rest without error, so its coefficient grows without "
-        "bound and its standard error means nothing; check it for a leak, or drop it",
+        f"the likelihood has no maximum: {tells}, so that coefficients grow without bound "
+        f"and their standard errors mean nothing; {remedy}",
         ConvergenceWarning,
         stacklevel=3,
+    )
+
+
+def without_context(schema: Schema) -> str:
+    """A line for the summary of a model in which context cancels; empty if there is none."""
+    names = [f"'{encoder.feature.column}'" for encoder in schema.context]
+    if not names:
+        return ""
+    plural = len(names) > 1
+    return (
+        f"Context {', '.join(names)} {'are' if plural else 'is'} not used: equal for all items of "
+        f"a set, {'they cancel' if plural else 'it cancels'}."
     )

@@ -11,8 +11,14 @@ from jaxtyping import Float
 from setwise._trees import with_arrays
 from setwise.choices import Choices, Encoded, Schema
 from setwise.estimators.base import trainable
-from setwise.estimators.estimated import STATISTICS, Estimated, warn_of_separation
-from setwise.estimators.summary import Summary
+from setwise.estimators.estimated import (
+    STATISTICS,
+    Estimated,
+    check_identified,
+    warn_of_separation,
+    without_context,
+)
+from setwise.estimators.summary import Summary, reasons
 from setwise.models import ZOO, Model, Sizes
 from setwise.models.within_set import WithinSet, within_set
 from setwise.training import maximise
@@ -28,8 +34,8 @@ class ConvexLogit(Estimated):
     reports them.
 
     Fitted attributes: ``coef_``, ``standard_errors_``, ``covariance_``, ``identified_``,
-    ``feature_names_``, ``log_likelihood_``, ``null_log_likelihood_``, ``iterations_``,
-    ``converged_``, ``sets_``.
+    ``dropped_``, ``feature_names_``, ``log_likelihood_``, ``null_log_likelihood_``,
+    ``iterations_``, ``converged_``, ``sets_``.
     """
 
     coef_: Float[np.ndarray, " p"]
@@ -49,14 +55,19 @@ class ConvexLogit(Estimated):
         encoded = seen.encoded(np.float64)
         columns, scale = self._columns(encoded, schema)
         optimum = maximise(replace(encoded, items=columns))
+        check_identified(schema.item_names, optimum.identified)
+        found = optimum.separation
         self.schema_ = schema
         self.coef_ = optimum.coefficients / scale
         self.covariance_ = optimum.covariance / np.outer(scale, scale)
         self.identified_ = optimum.identified
         for name in STATISTICS:
             setattr(self, f"{name}_", getattr(optimum, name))
+        self.converged_ = optimum.converged and not found
+        real = columns[schema.real_rows(encoded)] if optimum.relations else columns
+        self.dropped_ = reasons(self.feature_names_, real, optimum.relations)
         self.__dict__.pop("model_", None)  # that of an earlier fit
-        warn_of_separation(self.feature_names_, optimum.separated)
+        warn_of_separation(self.feature_names_, found, len(encoded))
         return self
 
     @property
@@ -78,21 +89,27 @@ class ConvexLogit(Estimated):
         self._check_fitted()
         return Summary(
             tuple(self.feature_names_), self.coef_, self.standard_errors_, self.identified_,
-            self.log_likelihood_, self.null_log_likelihood_, self.sets_, note=self.note,
+            self.log_likelihood_, self.null_log_likelihood_, self.sets_, self.dropped_,
+            note="\n".join(filter(None, (self.note, self._about_context()))),
         )  # fmt: skip
+
+    def _about_context(self) -> str:
+        """What becomes of context, for the summary."""
+        return without_context(self.schema_)
 
 
 class MNL(ConvexLogit):
     """Multinomial logit (McFadden 1973): g(x, s) = x . b, by Newton to the exact optimum.
 
     Coefficients are in the table's units (of the transformed column, where a feature has a
-    transform). A column that is a combination of others within every set, such as one of a full
-    set of dummies, has no coefficient of its own: the last such column is the reference, with
-    coefficient 0. Context features are equal for all items of a set, cancel, and are not used.
+    transform). A column that is a combination of earlier ones within every set, such as the last
+    of a full set of dummies, has no coefficient of its own: it is 0, and ``dropped_`` and
+    :meth:`summary` say why. Context features are equal for all items of a set, cancel, and are not
+    used; :meth:`summary` says that too.
 
     Fitted attributes: ``coef_``, ``standard_errors_``, ``covariance_``, ``identified_``,
-    ``feature_names_``, ``log_likelihood_``, ``null_log_likelihood_``, ``iterations_``,
-    ``converged_``, ``sets_``.
+    ``dropped_``, ``feature_names_``, ``log_likelihood_``, ``null_log_likelihood_``,
+    ``iterations_``, ``converged_``, ``sets_``.
 
     >>> import setwise as sw
     >>> model = MNL().fit(sw.datasets.load("modecanada"))
@@ -171,6 +188,9 @@ class LinearContextLogit(ConvexLogit):
         units = np.concatenate([np.ones(x.shape[1]), np.tile(scale, x.shape[1])])
         return np.hstack([x, products]), units
 
+    def _about_context(self) -> str:
+        return ""  # here it is used
+
     def _model(self) -> Model:
         """The zoo's LCL; context's own weights are zero, since they would cancel."""
         d, width = len(self.theta_), self.schema_.width
@@ -188,8 +208,9 @@ class WithinSetMNL(ConvexLogit):
     with mean, standard deviation, min and max over the items of s; both are 0 where all items of
     s are equal in a feature. The model computes them itself, so removing an item changes the
     others' (IIA fails). Coefficients of x are in the table's units; the others have none.
-    Combinations of others within every set are references with coefficient 0: the position of a
-    dummy always is. The outside option, where there is one, counts as an average item.
+    Combinations of others within every set have coefficient 0, and ``dropped_`` says of which: the
+    position of a dummy always is one. The outside option, where there is one, counts as an average
+    item.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.generate("mnl", sets=200, items=5, features=2).choices

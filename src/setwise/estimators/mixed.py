@@ -1,12 +1,14 @@
 """The mixed logit with a few classes of people, by maximum likelihood."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from jax import random
 from jaxtyping import Bool, Float
+from scipy.linalg import eigh
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
@@ -14,16 +16,25 @@ from setwise._errors import InputError
 from setwise._trees import with_arrays
 from setwise.choices import Choices, Encoded, Schema
 from setwise.estimators.base import held_out, trainable
-from setwise.estimators.estimated import Estimated
-from setwise.estimators.summary import Summary
+from setwise.estimators.estimated import Estimated, check_identified, without_context
+from setwise.estimators.summary import Summary, reasons
 from setwise.models.mixture import Mixture
-from setwise.training import maximise, row_log_probabilities
+from setwise.training import Optimum, maximise, row_log_probabilities
 from setwise.training.likelihood import Maximum, maximise_likelihood
 
 MOST_CLASSES = 4
 EM_STEPS = 15
 EM_SETS = 2_000  # a start is found on so many sets, then polished on all
+CLIMBED = 2  # of the starts up to each, so many of the best are climbed from on all sets
+LEAST_SHARE = 1e-3  # a class with less is a degenerate one
+SAME = 1e-3  # weights in standardised units that differ by less are the same
+FLAT = 1e-4  # a class's curvature in some direction; about 1 where all items have equal chances
+LARGE = 5.0  # in standardised units
+SINGULAR = 1e-9
 LEAST = 1e-8  # of a set's membership in a class, so that no weight is zero
+
+Run = tuple[float, Float[np.ndarray, "k d"], Float[np.ndarray, " k"]]
+"""log L at the end of EM, the weights of each class, and the classes' shares."""
 
 REST = "one less the other shares"
 
@@ -31,15 +42,20 @@ REST = "one less the other shares"
 class MixedMNL(Estimated):
     """Discrete mixed logit (latent classes): P(x | s) = sum_k pi_k softmax over s of < b_k, x >.
 
-    EM from several random starts, on a sample, finds the region; a trust region on the exact
-    likelihood of all sets finds the maximum in it. The likelihood has others: more ``starts`` make
-    the best more likely. Classes are in the order of their shares. Context features cancel within
-    each class and are not used; columns that the MNL cannot identify are references in each class.
+    Short runs of EM from several random starts, on a sample, find promising regions; a trust region
+    on the exact likelihood of all sets finds the maximum in them. Each start that is among the two
+    best of those up to it is climbed to its maximum, and the best maximum is kept: more ``starts``
+    never fit worse. The likelihood may have better ones still. Classes are in the order of their
+    shares. Context features cancel within each class and are not used; columns that the MNL cannot
+    identify have coefficient 0 in each class.
+
+    A degenerate solution (a class of almost nobody, two classes that are the same, coefficients
+    without bound, a singular information matrix) has ``converged_`` False, and a warning names it.
 
     Args:
         classes: how many, or None for the one of 1 to 4 with the best likelihood on validation
             sets (without such, on a fifth of the training sets; then all are used to fit).
-        starts: random starts of EM.
+        starts: random starts of EM; those of a smaller number are among them.
         seed: of the starts and of a held-out fifth.
 
     Fitted attributes: ``classes_``, ``shares_``, ``coef_`` (classes × features, in the table's
@@ -84,11 +100,11 @@ class MixedMNL(Estimated):
             self._solve(choices, self._best(*held_out(choices, self.seed)))
         else:
             self._solve(choices, self._best(choices, trainable(validation)))
-        if not self.converged_ or self._separated():
+        if not self.converged_:
+            why = "; ".join(self._flaws) or "the search did not end"
             warnings.warn(
-                f"the likelihood of {self.classes_} classes has no clear maximum (a class that "
-                "chooses without error has coefficients without bound), and its standard errors "
-                "mean little; use fewer classes or features, or more sets",
+                f"the likelihood of {self.classes_} classes has no clear maximum ({why}), and its "
+                "standard errors mean little; use fewer classes or features, or more sets",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -116,15 +132,13 @@ class MixedMNL(Estimated):
         return Summary(
             names, np.concatenate([self.coef_.ravel(), self.shares_]), self.standard_errors_,
             self.identified_, self.log_likelihood_, self.null_log_likelihood_, self.sets_,
-            fixed={names[-1]: REST},
+            fixed=self._fixed() | {names[-1]: REST}, note=without_context(self.schema_),
         )  # fmt: skip
 
-    def _separated(self) -> bool:
-        """Whether coefficients were still growing: huge in standardised units, yet uncertain."""
-        scale = np.tile(self.schema_.item_scales, self.classes_)
-        size = np.abs(self.coef_.ravel() * scale)
-        errors = self.standard_errors_[: len(size)] * scale
-        return bool(((size > 10) & ~((errors > 0) & (errors < size))).any())
+    def _fixed(self) -> dict[str, str]:
+        """Why parameters of classes have no estimate."""
+        return {f"{name} (class {k})": reason for k in range(1, self.classes_ + 1)
+                for name, reason in self.dropped_.items()}  # fmt: skip
 
     def _best(self, choices: Choices, validation: Choices) -> int:
         """The number of classes with the best likelihood on validation sets."""
@@ -143,22 +157,35 @@ class MixedMNL(Estimated):
         data = _without_context(seen.encoded(np.float64))
         sample = _without_context(seen.sample(EM_SETS, self.seed).encoded(np.float64))
         mnl = maximise(data)
-        rng = np.random.default_rng(self.seed)
-        theta, shares = _start(sample, mnl.coefficients, classes, self.starts, rng)
-        theta[:, ~mnl.identified] = 0
-        start = np.concatenate([theta.T.ravel(), np.log(shares)])
-        # Shares add up to one: the first class's logit stays where it is.
-        free = np.append(np.repeat(mnl.identified, classes), np.arange(classes) > 0)
-        model = Mixture(data.items.shape[1], classes, random.key(0))
-        found = maximise_likelihood(model, start, data, free)
+        check_identified(schema.item_names, mnl.identified)
+        found = self._climbed(data, sample, mnl, classes)
         self.schema_ = schema
         self._read(found, classes, mnl.identified)
+        self.dropped_ = reasons(
+            schema.item_names, data.items[schema.real_rows(data)], mnl.relations
+        )
         self.log_likelihood_, self.null_log_likelihood_ = (
             found.log_likelihood,
             mnl.null_log_likelihood,
         )
-        self.sets_, self.iterations_, self.converged_ = len(data), found.iterations, found.converged
+        self.sets_, self.iterations_ = len(data), found.iterations
+        self._flaws = flaws(found, mnl, self.feature_names_, classes)
+        self.converged_ = found.converged and not self._flaws
         self.model_ = self._model()
+
+    def _climbed(self, data: Encoded, sample: Encoded, mnl: Optimum, classes: int) -> Maximum:
+        """The best of the maxima that the promising starts lead to."""
+        # Shares add up to one: the first class's logit stays where it is.
+        free = np.append(np.repeat(mnl.identified, classes), np.arange(classes) > 0)
+        model = Mixture(data.items.shape[1], classes, random.key(0))
+        runs = _starts(sample, mnl.coefficients, classes, self.starts, self.seed)
+        maxima = []
+        for place in promising([value for value, _, _ in runs]):
+            _, theta, shares = runs[place]
+            theta[:, ~mnl.identified] = 0
+            start = np.concatenate([theta.T.ravel(), np.log(shares)])
+            maxima.append(maximise_likelihood(model, start, data, free))
+        return max(maxima, key=lambda one: one.log_likelihood)
 
     def _read(self, found: Maximum, classes: int, identified: Bool[np.ndarray, " d"]) -> None:
         """Classes by share, coefficients in the table's units, all covariances (delta method)."""
@@ -190,24 +217,69 @@ def _without_context(data: Encoded) -> Encoded:
     return replace(data, context=np.zeros((len(data), 0)))
 
 
-def _start(
-    data: Encoded,
-    mnl: Float[np.ndarray, " d"],
-    classes: int,
-    starts: int,
-    rng: np.random.Generator,
-) -> tuple[Float[np.ndarray, "k d"], Float[np.ndarray, " k"]]:
-    """The best of several short runs of EM, from random weights around the MNL's."""
+def promising(values: Sequence[float]) -> list[int]:
+    """The starts to climb from: those among the two best of all starts up to them.
+
+    Whether a start is climbed from does not depend on later ones, so that more starts climb from
+    all that fewer would.
+
+    >>> promising([-5.0, -7.0, -6.0, -8.0, -4.0])
+    [0, 1, 2, 4]
+    """
+    return [
+        place
+        for place, value in enumerate(values)
+        if sum(earlier >= value for earlier in values[:place]) < CLIMBED
+    ]
+
+
+def flaws(found: Maximum, mnl: Optimum, names: Sequence[str], classes: int) -> list[str]:
+    """What is degenerate about a solution, in words that name the class; classes by share."""
+    d = len(mnl.identified)
+    known = np.flatnonzero(mnl.identified)
+    theta, logits = np.split(found.parameters, [d * classes])
+    theta, shares = theta.reshape(d, classes), softmax(logits)
+    order = np.argsort(-shares, kind="stable")
+    spread = mnl.within[np.ix_(known, known)] / len(mnl.data.items)
+    size = np.sqrt(np.diag(spread))
+    told = []
+    for number, k in enumerate(order, 1):
+        if shares[k] < LEAST_SHARE:
+            told.append(f"class {number} has a share of {shares[k]:.1g}")
+            continue
+        block = found.information[np.ix_(known * classes + k, known * classes + k)]
+        curvature, directions = eigh(block / (mnl.sets * shares[k]), spread)
+        if curvature[0] < FLAT and np.abs(theta[known, k] * size).max() > LARGE:
+            part = np.abs(directions[:, 0]) * size
+            which = [f"'{names[known[one]]}'" for one in np.argsort(-part)[:2]
+                     if part[one] > 0.1 * part.max()]  # fmt: skip
+            told.append(f"coefficients of class {number} grow without bound: {', '.join(which)}")
+        told += [
+            f"classes {number} and {later} are the same"
+            for later, other in enumerate(order[number:], number + 1)
+            if (np.abs(theta[known, k] - theta[known, other]) * size).max() < SAME
+        ]
+    if not told and classes > 1:
+        free = ~np.isnan(np.diag(found.information))
+        whole = found.information[np.ix_(free, free)]
+        scale = np.sqrt(np.maximum(np.diag(whole), np.finfo(float).tiny))
+        if np.linalg.eigvalsh(whole / np.outer(scale, scale))[0] < SINGULAR:
+            told.append("the information matrix is singular")
+    return told
+
+
+def _starts(
+    data: Encoded, mnl: Float[np.ndarray, " d"], classes: int, starts: int, seed: int
+) -> list[Run]:
+    """Short runs of EM, from random weights around the MNL's; fewer starts are the first ones."""
     if classes == 1:
-        return mnl[None, :].copy(), np.ones(1)
+        return [(0.0, mnl[None, :].copy(), np.ones(1))]
+    rng = np.random.default_rng(seed)
     noise = 2 / np.sqrt(len(mnl))  # utilities move by about 2
-    runs = [_em(data, mnl + noise * rng.normal(size=(classes, len(mnl)))) for _ in range(starts)]
-    return max(runs, key=lambda run: run[0])[1:]
+    return [_em(data, mnl + noise * rng.normal(size=(classes, len(mnl)))) for _ in range(starts)]
 
 
-def _em(
-    data: Encoded, theta: Float[np.ndarray, "k d"]
-) -> tuple[float, Float[np.ndarray, "k d"], Float[np.ndarray, " k"]]:
+def _em(data: Encoded, theta: Float[np.ndarray, "k d"]) -> Run:
     """Expectation (who belongs where) and maximisation (a weighted MNL a class), in turn."""
     weight = np.ones(len(data)) if data.weight is None else data.weight
     shares = np.full(len(theta), 1 / len(theta))

@@ -13,8 +13,13 @@ from setwise._errors import InputError
 from setwise._trees import with_arrays
 from setwise.choices import Choices, Encoded, Schema
 from setwise.estimators.base import trainable
-from setwise.estimators.estimated import Estimated, warn_of_separation
-from setwise.estimators.summary import Summary
+from setwise.estimators.estimated import (
+    Estimated,
+    check_identified,
+    warn_of_separation,
+    without_context,
+)
+from setwise.estimators.summary import Summary, reasons
 from setwise.models.nested import Nested
 from setwise.training import maximise
 from setwise.training.likelihood import Maximum, maximise_likelihood
@@ -82,7 +87,10 @@ class NestedLogit(Estimated):
         informative = _informative(data, start, nests, self.nest)
         d = data.items.shape[1]
         utility = _utility(d, start, nests)
-        mnl = maximise(replace(data, items=np.ascontiguousarray(data.items[:, utility])))
+        linear = replace(data, items=np.ascontiguousarray(data.items[:, utility]))
+        mnl = maximise(linear)
+        check_identified(np.array(schema.item_names)[utility].tolist(), mnl.identified)
+        separates = mnl.separation
         begin, free = np.zeros(d + nests), np.zeros(d + nests, bool)
         begin[:d][utility], free[:d][utility] = mnl.coefficients, mnl.identified
         begin[d:], free[d:] = np.where(informative, START, ONE), informative
@@ -95,10 +103,13 @@ class NestedLogit(Estimated):
             found.log_likelihood,
             mnl.null_log_likelihood,
         )
-        self.sets_, self.iterations_, self.converged_ = len(data), found.iterations, found.converged
+        self.sets_, self.iterations_ = len(data), found.iterations
+        self.converged_ = found.converged and not separates
+        real = linear.items[schema.real_rows(data)]
+        self.dropped_ = reasons(self.feature_names_, real, mnl.relations)
         self.model_ = self._model()
-        warn_of_separation(self.feature_names_, mnl.separated)
-        if not found.converged and not mnl.separated.any():
+        warn_of_separation(self.feature_names_, separates, len(data))
+        if not found.converged and not separates:
             warnings.warn(
                 "the likelihood of the nested logit has no clear maximum; its standard errors "
                 "mean little: use fewer features or nests, or more sets",
@@ -131,12 +142,13 @@ class NestedLogit(Estimated):
     def summary(self) -> Summary:
         self._check_fitted()
         names, d = tuple(self.parameter_names_), len(self.coef_)
-        reasons = np.where(self.bounded_, AT_BOUND, ALONE).tolist()
+        why = np.where(self.bounded_, AT_BOUND, ALONE).tolist()
         null = np.concatenate([np.zeros(d), np.ones(len(self.lambdas_))])
         return Summary(
             names, np.concatenate([self.coef_, self.lambdas_]), self.standard_errors_,
             self.identified_, self.log_likelihood_, self.null_log_likelihood_, self.sets_,
-            fixed=dict(zip(names[d:], reasons, strict=True)), null=null, note=NOTE,
+            fixed=self.dropped_ | dict(zip(names[d:], why, strict=True)), null=null,
+            note="\n".join(filter(None, (NOTE, without_context(self.schema_)))),
         )  # fmt: skip
 
     def _read(self, found: Maximum, shown: Bool[np.ndarray, " p"], nests: int) -> None:

@@ -1,6 +1,6 @@
 """Estimates as a table: the statistics that an economist expects of a likelihood."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,9 @@ from setwise._page import notebook_html
 
 NORMAL = 1.959964  # the normal distribution's 97.5th percentile
 REFERENCE = "reference: not identified by itself"
+CONSTANT = "constant within sets"
+UNKNOWN = "not identified by itself"  # of files that do not say why
+SHOWN = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,9 +23,9 @@ class Summary:
 
     :meth:`to_frame` gives it as a Polars frame, :meth:`to_json` as plain values.
 
-    ``fixed`` says why a coefficient that was not estimated has its value (a reference level
-    otherwise); ``null`` holds the values that z and p test against (0 otherwise); ``note`` is one
-    more line for the reader.
+    ``fixed`` says why a coefficient that was not estimated has its value: its column is constant
+    within sets, a combination of others, or the reference of a full set of dummies. ``null`` holds
+    the values that z and p test against (0 otherwise); ``note`` is more lines for the reader.
     """
 
     names: tuple[str, ...]
@@ -81,6 +84,7 @@ class Summary:
                 for row in rows
             ],
             **{name: getattr(self, name) for name in (*whole, "rho2", "aic", "bic")},
+            "fixed": dict(self.fixed),
         }
 
     def to_frame(self) -> Any:
@@ -106,7 +110,7 @@ class Summary:
             if self.identified[i]:
                 row += [f"{self.standard_errors[i]:.6g}", f"{self.z[i]:.2f}", f"{self.p[i]:.3g}"]
             else:
-                row += ["", "", "", self.fixed.get(name, REFERENCE)]
+                row += ["", "", "", self.fixed.get(name, UNKNOWN)]
             rows.append(row)
         if not self.identified.all():
             heads.append("")
@@ -122,7 +126,7 @@ class Summary:
                 error = f"{self.standard_errors[i]:>12.6g}"
                 lines.append(f"{estimate} {error} {self.z[i]:>9.2f} {self.p[i]:>9.3g}")
             else:
-                lines.append(f"{estimate} ({self.fixed.get(name, REFERENCE)})")
+                lines.append(f"{estimate} ({self.fixed.get(name, UNKNOWN)})")
         lines.append(self._measures())
         return "\n".join([*lines, self.note] if self.note else lines)
 
@@ -132,6 +136,50 @@ class Summary:
             f"{self.null_log_likelihood:.3f}), rho² {self.rho2:.4f}, AIC {self.aic:.1f}, "
             f"BIC {self.bic:.1f}, {self.sets:,} sets"
         )
+
+
+def reasons(
+    names: Sequence[str],
+    columns: Float[np.ndarray, "rows d"],
+    relations: Mapping[int, Float[np.ndarray, " d"]],
+) -> dict[str, str]:
+    """Why columns have no coefficient of their own, by name.
+
+    Args:
+        names: of all columns.
+        columns: their values in the table's rows.
+        relations: of those without a coefficient, the weights of the sum of columns that each
+            equals within every set (:class:`setwise.training.Optimum`).
+
+    >>> x = np.array([[1.0, 0, 5, 2], [0, 1, 5, 0], [1, 0, 7, 2], [0, 1, 7, 0]])
+    >>> weights = {1: np.array([-1.0, 0, 0, 0]), 2: np.zeros(4), 3: np.array([2.0, 0, 0, 0])}
+    >>> for name, reason in reasons(["bus", "car", "income", "fee"], x, weights).items():
+    ...     print(name, "is", reason)
+    car is reference: not identified by itself
+    income is constant within sets
+    fee is a multiple of bus within sets
+    """
+    found = {}
+    for dropped, weights in relations.items():
+        others = np.flatnonzero(weights).tolist()
+        if not len(others):
+            found[names[dropped]] = CONSTANT
+        elif _full_set_of_dummies(columns[:, [dropped, *others]]):
+            found[names[dropped]] = REFERENCE
+        else:
+            listed = [names[one] for one in others]
+            more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
+            what = "multiple" if len(listed) == 1 else "combination"
+            found[names[dropped]] = f"a {what} of {', '.join(listed[:SHOWN])}{more} within sets"
+    return found
+
+
+def _full_set_of_dummies(columns: Float[np.ndarray, "rows d"]) -> bool:
+    """Whether each column has two values, and each row the higher one in exactly one of them."""
+    low, high = columns.min(0), columns.max(0)
+    marked = columns == high
+    return bool((marked | (columns == low)).all() and (low < high).all()
+                and (marked.sum(1) == 1).all())  # fmt: skip
 
 
 def _finite(value: float) -> float | None:

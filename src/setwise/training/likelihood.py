@@ -36,10 +36,14 @@ Derivatives = tuple[float, Float[np.ndarray, " p"], Float[np.ndarray, "p p"]]
 
 @dataclass(frozen=True, eq=False)
 class Maximum:
-    """The estimate: parameters that were not free keep their start and have covariance NaN."""
+    """The estimate: parameters that were not free keep their start and have covariance NaN.
+
+    ``information`` is minus the Hessian of log L; NaN likewise.
+    """
 
     parameters: Float[np.ndarray, " p"]
     covariance: Float[np.ndarray, "p p"]
+    information: Float[np.ndarray, "p p"]
     log_likelihood: float
     iterations: int
     converged: bool
@@ -66,10 +70,11 @@ def maximise_likelihood(
 
     part, iterations, converged = _climb(of, start[free])
     value, _, hessian = of(part)
-    covariance = np.full((len(start),) * 2, np.nan)
+    covariance, information = (np.full((len(start),) * 2, np.nan) for _ in range(2))
     covariance[np.ix_(free, free)] = np.linalg.pinv(hessian, hermitian=True) / total
+    information[np.ix_(free, free)] = hessian * total
     parameters = _placed(start, free, part)
-    return Maximum(parameters, covariance, -value * total, iterations, converged)
+    return Maximum(parameters, covariance, information, -value * total, iterations, converged)
 
 
 class Likelihood:

@@ -6,15 +6,23 @@ is concave. With p the choice probabilities and m = sum_z p_z z the mean item of
 gradient is the sum of (x_chosen - m), and its Hessian minus the sum of (sum_z p_z z z' - m m').
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array
 
 from setwise.choices import Encoded
+from setwise.training.separation import Separation, separation
 
 ITERATIONS = 100
+AT_REST = 0.01  # a last step that moves no utility by more has come to rest
+FLAT = 1e-6  # of the curvature where all items have equal chances
+IDENTIFIED = 1e-9  # of a column's squares, that no combination of earlier ones accounts for
+NO_PART = 1e-6  # of a column's size: an earlier one with less is no part of the combination
 DECREMENT = 1e-9  # of log L per choice, before the last step; Newton's step then squares it
 
 
@@ -24,6 +32,8 @@ class Optimum:
 
     ``identified`` is False for a column that is a combination of earlier ones within every set
     (a reference level, or a feature that never differs within a set); its coefficient is 0.
+    ``relations`` says of which ones: the weights of all columns in the sum that it equals within
+    every set, which are all 0 if it never differs there.
     """
 
     coefficients: Float[np.ndarray, " d"]
@@ -34,23 +44,42 @@ class Optimum:
     sets: int
     iterations: int
     converged: bool
+    relations: Mapping[int, Float[np.ndarray, " d"]]
+    data: Encoded
+
+    @cached_property
+    def growing(self) -> bool:
+        """Whether one more step would still change probabilities, or curvature has vanished.
+
+        Either the maximum is not reached, or there is none.
+        """
+        known = self.identified
+        if not self.converged or not known.any():
+            return not self.converged
+        problem = _Problem(self.data, self.data.items[:, known])
+        _, gradient, hessian = problem.derivatives(self.coefficients[known])
+        moved = problem.moved(_solve(hessian, gradient))
+        return moved > AT_REST or problem.flatness(hessian) < FLAT
+
+    @cached_property
+    def separation(self) -> Separation:
+        """The columns that tell chosen items without error; where there are some, no maximum is."""
+        if not self.growing:
+            return Separation(np.zeros(len(self.identified), bool), 0)
+        columns = np.flatnonzero(self.identified)
+        within = self.within[np.ix_(columns, columns)]
+        return separation(self.data, columns, self.coefficients[columns], within)
 
     @property
-    def separated(self) -> Bool[np.ndarray, " d"]:
-        """Columns whose coefficient was still growing, on data in standardised units.
-
-        Where a column tells chosen items from others without error, log L rises for ever and its
-        curvature vanishes: the coefficient is enormous, yet smaller than its standard error.
-        """
-        size = np.abs(self.coefficients)
-        with np.errstate(invalid="ignore"):
-            return self.identified & (size > 5) & (np.sqrt(np.diag(self.covariance)) > size)
+    def within(self) -> Float[np.ndarray, "d d"]:
+        """Sums of products of the columns' deviations from set means."""
+        return _within(self.data)[0]
 
 
 def maximise(data: Encoded) -> Optimum:
     """Fit the multinomial logit to float64 items; context cancels within a set and is not used."""
     assert data.chosen is not None
-    identified = _identified(data)
+    identified, relations = _identified(data)
     x = data.items if identified.all() else np.ascontiguousarray(data.items[:, identified])
     problem = _Problem(data, x)
     b = np.zeros(int(identified.sum()))
@@ -76,8 +105,9 @@ def maximise(data: Encoded) -> Optimum:
     covariance = np.full((len(identified),) * 2, np.nan)
     covariance[np.ix_(identified, identified)] = np.linalg.pinv(hessian, hermitian=True)
     return Optimum(
-        coefficients, covariance, identified, value, problem.null, len(data), iteration, converged
-    )
+        coefficients, covariance, identified, value, problem.null, len(data), iteration, converged,
+        relations, data,
+    )  # fmt: skip
 
 
 class _Problem:
@@ -110,6 +140,21 @@ class _Problem:
         hessian = self.scaled.T @ self.scaled - means.T @ (means / self.weight[:, None])
         return value, self.chosen_sum - means.sum(0), hessian
 
+    def moved(self, step: Float[np.ndarray, " d"]) -> float:
+        """The largest change of a utility against that of the chosen item."""
+        v = self.x @ step
+        return float(np.abs(v - self._spread(v[self.chosen_rows])).max())
+
+    def flatness(self, hessian: Float[np.ndarray, "d d"]) -> float:
+        """The least curvature in any direction, over what it is at equal chances."""
+        try:
+            lower = np.linalg.cholesky(self.derivatives(np.zeros(len(hessian)))[2])
+        except np.linalg.LinAlgError:  # weights so uneven that some sets hardly count
+            return 0.0
+        left = solve_triangular(lower, hessian, lower=True)
+        both = solve_triangular(lower, left.T, lower=True)
+        return float(np.linalg.eigvalsh((both + both.T) / 2)[0])
+
     def _spread(self, values: Float[np.ndarray, " sets"]) -> Float[np.ndarray, " rows"]:
         return np.repeat(values, self.sizes)
 
@@ -120,21 +165,41 @@ def _sums(offsets: Int[np.ndarray, " sets_and_one"]) -> csr_array:
     return csr_array((np.ones(rows), np.arange(rows), offsets))
 
 
-def _identified(data: Encoded) -> Bool[np.ndarray, " d"]:
-    """Columns that are no combination of earlier ones once each set's mean is taken away."""
+def _within(
+    data: Encoded,
+) -> tuple[Float[np.ndarray, "d d"], Float[np.ndarray, "d d"]]:
+    """Sums of products of all pairs of columns: of deviations from set means, and as they are."""
     x = data.items
     total = x.T @ x
     sums = _sums(data.offsets) @ x
-    within = total - sums.T @ (sums / data.sizes[:, None])
+    return total - sums.T @ (sums / data.sizes[:, None]), total
+
+
+def _identified(
+    data: Encoded,
+) -> tuple[Bool[np.ndarray, " d"], dict[int, Float[np.ndarray, " d"]]]:
+    """Columns that are no combination of earlier ones once each set's mean is taken away.
+
+    Of the others, the combinations.
+    """
+    within, total = _within(data)
     keep: list[int] = []
+    relations: dict[int, np.ndarray] = {}
+    size = np.sqrt(np.maximum(np.diag(within), 0))
     for j in range(len(within)):
-        residual = within[j, j]
-        if keep:
+        residual, weights = within[j, j], np.zeros(len(keep))
+        least = IDENTIFIED * max(total[j, j], np.finfo(float).tiny)
+        if keep and residual > least:
             inside, across = within[np.ix_(keep, keep)], within[keep, j]
-            residual -= across @ np.linalg.solve(inside, across)
-        if residual > 1e-9 * max(total[j, j], np.finfo(float).tiny):
+            weights = np.linalg.solve(inside, across)
+            residual -= across @ weights
+        if residual > least:
             keep.append(j)
-    return np.isin(np.arange(len(within)), keep)
+            continue
+        weights[np.abs(weights) * size[keep] < NO_PART * size[j]] = 0
+        relations[j] = np.zeros(len(within))
+        relations[j][keep] = weights
+    return np.isin(np.arange(len(within)), keep), relations
 
 
 def _solve(hessian: Float[np.ndarray, "d d"], gradient: Float[np.ndarray, " d"]) -> np.ndarray:

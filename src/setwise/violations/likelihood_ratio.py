@@ -153,11 +153,12 @@ def fit_warnings(fits: dict[str, Optimum]) -> list[str]:
     """Where a likelihood has no maximum, or the search for it did not end."""
     found = []
     for name, fit in fits.items():
-        if fit.separated.any():
+        if fit.separation:
             found.append(
-                f"in the {name} {int(fit.separated.sum())} coefficients grow without bound: some "
-                "columns tell the chosen items without error, and p means little; look for a "
-                "column that leaks the choice, or an alternative that is almost never chosen"
+                f"in the {name} {int(fit.separation.columns.sum())} coefficients grow without "
+                f"bound: in {fit.separation.sets:,} sets some columns tell the chosen items "
+                "without error, and p means little; look for a column that leaks the choice, or "
+                "an alternative that is almost never chosen"
             )
         elif not fit.converged:
             found.append(f"the {name} did not converge, and p means little")
