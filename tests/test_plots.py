@@ -5,6 +5,7 @@ import itertools
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -429,3 +430,9 @@ def test_pyplot_is_left_alone():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.strip() == "False", done.stderr
+
+
+def test_the_picture_of_the_docs_is_small():
+    docs = Path(__file__).parent.parent / "docs"
+    assert "(images/plots.png)" in (docs / "notebooks.md").read_text("utf-8")
+    assert (docs / "images" / "plots.png").stat().st_size < 60_000
