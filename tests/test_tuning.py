@@ -100,7 +100,7 @@ def test_unknown_arguments_are_refused():
         check({"depth": (1, 2)}, SMALL)
     with pytest.raises(sw.InputError, match="the space is empty"):
         check({}, SMALL)
-    with pytest.raises(sw.InputError, match="no value to choose of for 'hidden'"):
+    with pytest.raises(sw.InputError, match="the values of 'hidden' to choose from must be a list"):
         check({"hidden": ()}, SMALL)
 
 
@@ -116,7 +116,7 @@ def test_arguments_go_to_the_estimator_or_to_its_training():
         ({"trials": 0}, "trials=0"),
         ({"batch": 0}, "batch=0"),
         ({"seed": -1}, "seed=-1"),
-        ({"space": "huge"}, "is not one of paper, training, wide"),
+        ({"space": "huge"}, "must be one of: paper, training, wide"),
     ],
 )
 def test_bad_options(arguments, complaint):

@@ -8,17 +8,18 @@ g(x) / T: ranks stay as they are, and the NLL means something.
 from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Float
 from scipy.optimize import brentq
 
+from setwise._arguments import one_of, optional, text
 from setwise._errors import InputError
 from setwise._trees import with_arrays
 from setwise.artifact import Artifact
 from setwise.choices import Choices, Encoded, Schema
-from setwise.estimators.base import Estimator, trainable
+from setwise.estimators.base import Estimator
 from setwise.metrics import Ranks
 from setwise.models import ZOO, Aggregation, Sizes
 
@@ -44,35 +45,27 @@ class LinearScorer(Estimator):
     coef_: Float[np.ndarray, " d"]
     temperature_: float
 
-    def fit(
+    def _fit(
         self,
         choices: Choices,
-        validation: Choices | None = None,
-        *,
-        checkpoint: str | Path | None = None,
-        progress: bool | None = None,
-    ) -> "LinearScorer":
-        """Learn; checkpoint and progress are for models that train in epochs."""
-        self._check_arguments()
-        choices = trainable(choices)
+        validation: Choices | None,
+        checkpoint: Path | None,
+        progress: bool | None,
+    ) -> None:
         if validation is None:
             choices, validation = self.parts_of_fit(choices)
         schema, seen = Schema.learn(choices)
         train = seen.encoded(np.float64)
-        valid = train if validation is None else schema.encode(trainable(validation), np.float64)
+        valid = train if validation is None else schema.encode(validation, np.float64)
         coef = self._learn(schema, train, valid)
         self.temperature_ = temperature(valid.items @ coef, valid)
         self.schema_, self.coef_ = schema, coef
         self.model_ = self._model()
-        return self
 
     @property
     def feature_names_(self) -> list[str]:
         """What each coefficient belongs to."""
         return self.schema_.item_names
-
-    def _check_arguments(self) -> None:
-        """Refuse arguments that make no model."""
 
     @abstractmethod
     def _learn(self, schema: Schema, train: Encoded, valid: Encoded) -> Float[np.ndarray, " d"]:
@@ -118,6 +111,8 @@ class SingleFeature(LinearScorer):
     ('is_car', 'descending')
     """
 
+    CHECKS: ClassVar = {"feature": optional(text), "direction": optional(one_of(*SIGNS))}
+
     def __init__(self, feature: str | None = None, direction: Direction | None = None):
         self.feature = feature
         self.direction = direction
@@ -131,13 +126,6 @@ class SingleFeature(LinearScorer):
     def direction_(self) -> Direction:
         """Which of its values come first: the smallest ("ascending") or the largest."""
         return "descending" if self.coef_.sum() > 0 else "ascending"
-
-    def _check_arguments(self) -> None:
-        if self.direction is not None and self.direction not in SIGNS:
-            raise InputError(
-                f"direction={self.direction!r} is not one of 'ascending', 'descending'; "
-                "leave it out to learn it"
-            )
 
     def _learn(self, schema: Schema, train: Encoded, valid: Encoded) -> Float[np.ndarray, " d"]:
         accuracy = one_feature_measures(train, lambda ranks: ranks.top(1)) @ shares(train)

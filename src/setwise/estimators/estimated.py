@@ -118,7 +118,7 @@ def warn_of_separation(names: Sequence[str], found: Separation, sets: int) -> No
         f"the likelihood has no maximum: {tells}, so that coefficients grow without bound "
         f"and their standard errors mean nothing; {remedy}",
         ConvergenceWarning,
-        stacklevel=3,
+        stacklevel=4,
     )
 
 

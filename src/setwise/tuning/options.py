@@ -1,16 +1,33 @@
 """How to tune, as one small frozen value."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from setwise._errors import InputError
+from setwise._arguments import check_all, flag, one_of, optional, path, seed, whole
 from setwise.tuning.space import SPACES, Space
 
 STORAGE = "setwise-studies.sqlite"
 
 OnTrials = Callable[[int, int], None]
 """Called with the trials finished and the trials in all, of all tasks."""
+
+
+def _space(name: str, value: Any) -> None:
+    """The name of a space, or ranges and values by argument."""
+    if not isinstance(value, Mapping):
+        one_of(*SPACES)(name, value)
+
+
+CHECKS = {
+    "trials": whole(),
+    "space": _space,
+    "batch": optional(whole()),
+    "pruning": flag,
+    "storage": optional(path),
+    "seed": seed,
+}
 
 
 @dataclass(frozen=True)
@@ -41,13 +58,7 @@ class Tuning:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("trials", "batch"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise InputError(f"{name}={getattr(self, name)} must be at least 1")
-        if self.seed < 0:
-            raise InputError(f"seed={self.seed} must be at least 0")
-        if isinstance(self.space, str) and self.space not in SPACES:
-            raise InputError(f"space='{self.space}' is not one of {', '.join(SPACES)}")
+        check_all(CHECKS, vars(self))
 
     @property
     def ranges(self) -> Space:

@@ -6,9 +6,10 @@ from typing import Any
 
 from sklearn.base import clone
 
+from setwise._arguments import check_all, flag, number
 from setwise._errors import InputError
 from setwise.estimators import TrainedEstimator
-from setwise.training.options import OPTIONS
+from setwise.training.options import CHECKS, OPTIONS
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Range:
     log: bool = False
 
     def __post_init__(self) -> None:
+        check_all({"low": number(), "high": number(), "log": flag}, vars(self))
         if not self.low < self.high:
             raise InputError(f"the range from {self.low} to {self.high} is empty")
         if self.log and not self.low > 0:
@@ -55,6 +57,10 @@ SPACES: Mapping[str, Space] = {
 
 def check(space: Space, estimator: TrainedEstimator) -> None:
     """Refuse a space with arguments that the estimator does not have."""
+    if not isinstance(space, Mapping):
+        raise InputError(f"the space must be a mapping of arguments to values, not {space!r}")
+    estimator.check_arguments()
+    checks = {**CHECKS, **estimator.CHECKS}
     known = [*OPTIONS, *estimator.get_params(deep=False)]
     for name, values in space.items():
         if name not in known:
@@ -62,8 +68,15 @@ def check(space: Space, estimator: TrainedEstimator) -> None:
                 f"{type(estimator).__name__} has no argument '{name}' to tune; "
                 f"it has: {', '.join(known)}"
             )
-        if not isinstance(values, Range) and len(values) < 1:
-            raise InputError(f"there is no value to choose of for '{name}'")
+        if isinstance(values, Range):
+            values = (values.low, values.high)
+        elif not isinstance(values, (list, tuple)) or not values:
+            raise InputError(
+                f"the values of '{name}' to choose from must be a list of at least one, or a "
+                f"setwise.Range; not {values!r}"
+            )
+        for value in values:
+            checks[name](name, value)
     if not space:
         raise InputError("the space is empty; name at least one argument to tune")
 
@@ -78,7 +91,8 @@ def with_arguments(estimator: TrainedEstimator, values: Mapping[str, Any]) -> Tr
     training = {name: value for name, value in values.items() if name in OPTIONS}
     own = {name: value for name, value in values.items() if name not in OPTIONS}
     fresh: TrainedEstimator = clone(estimator).set_params(**own)
-    return fresh.set_training(**training)
+    fresh.set_training(**training).check_arguments()
+    return fresh
 
 
 def parse(text: str) -> tuple[str, Range | tuple[Any, ...]]:
