@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from setwise.choices.pairs import Pairs
 from setwise.consequences.derivatives import sensitivity
+from setwise.consequences.moved import BOTH, warn_of_derived
 from setwise.estimators import Estimator
 from setwise.violations.bootstrap import LevelMatrix
 from setwise.violations.influences import alternatives, influence
@@ -69,6 +70,7 @@ def diversion_ratios(
         gains, probability = whole.change, whole.probability
     else:
         found = sensitivity(estimator, choices, column, relative=False)
+        warn_of_derived(estimator, choices, [column], BOTH)
         gains, probability = found.pairs, found.probability
     sets, a, b = gains.places()
     firsts = np.cumsum(gains.rows) - gains.rows

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from setwise._errors import InputError
 from setwise.artifact import Artifact
 from setwise.choices import Choices, Encoded, Schema
-from setwise.estimators.base import Estimator, trainable
+from setwise.estimators.base import FEWEST_SETS, Estimator, trainable, warn_if_perfect
 from setwise.estimators.basic import chosen_of, held_out, shares, temperature
 from setwise.metrics import Ranks
 
@@ -103,6 +103,8 @@ class LambdaMART(Estimator):
         self.model_ = lightgbm.Booster(model_str=self.trees_)  # what a model file gives back
         self.temperature_ = temperature(self._scores(valid), valid)
         self.schema_ = schema
+        right = len(valid) >= FEWEST_SETS and max(self.history_) == 1
+        warn_if_perfect(right, "validation")
         return self
 
     def _settings(self) -> dict[str, Any]:
