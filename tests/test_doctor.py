@@ -15,7 +15,18 @@ from hypothesis import strategies as st
 
 import setwise as sw
 from setwise.choices import save_choices
-from setwise.doctor import Examination, Finding, Summary, examine, examining, source, write_page
+from setwise.doctor import (
+    Examination,
+    Finding,
+    Summary,
+    examine,
+    examined,
+    examining,
+    source,
+    write_page,
+)
+from setwise.doctor.answers import giveaways
+from setwise.doctor.derived import derived
 
 REAL = Path(__file__).parents[2] / "shared" / "data" / "expedia_full.parquet"
 ROLES = {"set": "trip", "chosen": "taken"}
@@ -692,3 +703,222 @@ def test_the_leaks_and_the_position_of_expedia_are_found():
     assert {one.column for one in of_bookings if one.code == "leak"} == {
         "gross_bookings_usd", "click_bool",
     }  # fmt: skip
+
+
+# The answer on every row
+
+
+def wide_to_long(sets=200, seed=0):
+    """What ``pd.wide_to_long`` leaves: the answer stands beside the alternatives on every row."""
+    rng = np.random.default_rng(seed)
+    modes = np.array(["bus", "car", "rail"])
+    choice = rng.choice(3, p=[0.2, 0.5, 0.3], size=sets)
+    return pl.DataFrame(
+        {
+            "trip": np.repeat(np.arange(sets), 3),
+            "alt": np.tile(modes, sets),
+            "price": rng.uniform(1, 9, 3 * sets).round(3),
+            "purpose": np.repeat(rng.integers(1, 4, sets), 3),
+            "choice": np.repeat(modes[choice], 3),
+            "taken": np.eye(3, dtype=int)[choice].ravel(),
+        }
+    )
+
+
+LONG = wide_to_long()
+NUMBER = pl.col("choice").replace_strict({"bus": 1, "car": 2, "rail": 3})
+ANSWERS = {
+    "a name": (LONG, "equals 'alt' of the chosen item"),
+    "a number beside names": (LONG.with_columns(choice=NUMBER), "with 'alt' it tells"),
+    "names in other words": (LONG.with_columns(choice=pl.col("choice") + "!"), "with 'alt' it"),
+    "a number beside its text": (
+        LONG.with_columns(
+            choice=NUMBER, alt=pl.col("alt").replace({"bus": "1x", "car": "2x", "rail": "3x"})
+        ),
+        "with 'alt' it tells",
+    ),
+    "a number beside dummies": (
+        LONG.with_columns(
+            choice=NUMBER, is_bus=(pl.col("alt") == "bus") * 1, is_car=(pl.col("alt") == "car") * 1
+        ).drop("alt"),
+        "with 'is_bus', 'is_car' it tells",
+    ),
+    "the place of the row": (LONG.with_columns(choice=NUMBER).drop("alt"), "at which place"),
+    "what was paid": (
+        LONG.with_columns(choice=(pl.col("price") * pl.col("taken")).max().over("trip")),
+        "equals 'price' of the chosen item",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize("context", [(), ("choice", "purpose")])
+def test_a_column_that_holds_the_answer_is_a_leak(name, context):
+    table, message = ANSWERS[name]
+    one = only(table, "leak", context=context)
+    assert (one.severity, one.column) == ("warning", "choice")
+    assert message in one.message
+    assert one.remedy == "leave 'choice' out of items and context"
+    advised = {f.column for f in found(table, "constant-within-sets", context=context)}
+    assert advised == (set() if context else {"purpose"})
+    told = giveaways(sw.read(table, **ROLES, context=context))
+    assert [finding.column for finding in told] == ["choice"]
+
+
+SOUND = {
+    "the table without the answer": LONG.drop("choice"),
+    "an id for each set": LONG.with_columns(choice=pl.col("trip") * 7 % 200),
+    # Nine choices of each person, who always takes the same: few sets share a value.
+    "loyal people": wide_to_long().with_columns(choice=pl.col("trip") // 3),
+    "an answer with one error": LONG.with_columns(
+        choice=pl.when(pl.col("trip") == 150).then(pl.lit("bus")).otherwise("choice"),
+        taken=pl.when(pl.col("trip") == 150).then((pl.col("alt") == "car") * 1).otherwise("taken"),
+    ),
+    # By chance each price goes with one brand: seen once or twice each.
+    "prices of few sets": LONG.head(45).with_columns(choice=pl.col("trip") % 11),
+    "what nearly all take": LONG.with_columns(taken=(pl.col("alt") == "car") * 1).drop("alt"),
+    "one value for all": LONG.with_columns(choice=pl.lit(2)),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_sound_columns_are_not_called_answers(name):
+    table = SOUND[name]
+    answers = [one for one in found(table, "leak") if "gives the choice away" in one.message]
+    assert answers == [] or name == "what nearly all take"
+    if name != "what nearly all take":
+        assert giveaways(sw.read(table, **ROLES)) == []
+
+
+def test_repeated_sets_do_not_make_an_answer():
+    """Drawn again, as a bootstrap does: the same people choose the same."""
+    choices = sw.read(LONG.with_columns(choice=pl.col("trip") * 1.0), **ROLES, context=["choice"])
+    again = np.random.default_rng(0).integers(len(choices), size=2 * len(choices))
+    assert giveaways(choices.take(again)) == []
+
+
+@pytest.mark.parametrize("name", ["swissmetro", "modecanada"])
+def test_real_data_hold_no_answer(name):
+    assert giveaways(sw.datasets.load(name)) == []
+    table, roles = sw.datasets.table(name), sw.datasets.roles(name)
+    rest = [n for n in table.columns if n not in (roles["set"], roles["chosen"])]
+    assert giveaways(sw.read(table, set=roles["set"], chosen=roles["chosen"], items=rest)) == []
+
+
+@pytest.mark.parametrize("name", ["mnl", "decoy", "mixed", "nested"])
+def test_generated_data_hold_no_answer(name):
+    for sets in (20, 300):
+        assert giveaways(sw.datasets.generate(name, sets=sets).choices) == []
+
+
+def test_what_tells_the_choice_by_itself_is_told_at_fit_only_without_error():
+    for values in WAYS_TO_LEAK.values():
+        choices = sw.read(with_column(values), **ROLES, items=["impute(x)", "price"])
+        assert [one.column for one in giveaways(choices)] == ["x"]
+    wrong = np.where(PLACE < 4, -1, 1) * (np.where(TAKEN, 10, 0) + NOISE)  # but in one set
+    assert giveaways(sw.read(with_column(wrong), **ROLES, items=["x"])) == []
+
+
+# Columns that are made of others
+
+
+def made_table(sets=80):
+    rng = np.random.default_rng(0)
+    rows = 3 * sets
+    taken = np.eye(3, dtype=int)[rng.integers(3, size=sets)].ravel()
+    return pl.DataFrame(
+        {
+            "trip": np.repeat(np.arange(sets), 3),
+            "taken": taken,
+            "price": rng.uniform(1, 9, rows),
+            "speed": rng.uniform(2, 5, rows),
+            "mode": np.tile(["bus", "car", "rail"], sets),
+            "is_car": np.tile([0, 1, 0], sets),
+            "income": np.repeat(rng.uniform(1, 3, sets), 3),
+        }
+    )
+
+
+MADE = {
+    "'price' × 'speed'": pl.col("price") * pl.col("speed"),
+    "'price' × 'income'": pl.col("price") * pl.col("income") * 100,
+    "'price' × (mode = car)": pl.when(pl.col("mode") == "car").then("price").otherwise(0.0),
+    "'price' / 'income'": pl.col("price") / pl.col("income"),
+    "'speed' / 'price'": pl.col("speed") / pl.col("price"),
+    "'price'²": (pl.col("price") - 4) ** 2,
+    "the logarithm of 'price'": pl.col("price").log(),
+    "the root of 'price'": pl.col("price").sqrt() * 3 + 1,
+    "1 / 'price'": 1 / pl.col("price"),
+    "a multiple of 'price'": 5 - 2 * pl.col("price"),
+    "a sum of 'price' and 'speed'": pl.col("price") + 0.5 * pl.col("speed"),
+    "'price' × 'speed', up to": ((pl.col("price") - 5) * (pl.col("speed") - 3)).round(4),
+}
+
+
+@pytest.mark.parametrize("relation", MADE)
+def test_columns_that_are_made_of_others_are_found(relation):
+    table = made_table().with_columns(made=MADE[relation])
+    items = ["price", "speed", "mode", "made"]
+    choices = sw.read(table, **ROLES, items=items, context=["income"])
+    told = derived(choices, ["price"])
+    assert [(one.column, one.of) for one in told] == [("made", "price")]
+    assert relation in str(told[0])
+    notes = found(table, "made-of-others", items=items, context=["income"])
+    linear = "multiple" in relation or "sum" in relation
+    assert [one.column for one in notes] == ([] if linear else ["made"])
+    assert all(one.severity == "note" for one in notes)
+
+
+def test_products_with_columns_that_are_not_there_are_found():
+    table = made_table().with_columns(made=pl.col("price") * pl.col("income"))
+    choices = sw.read(table, **ROLES, items=["price", "made"])
+    assert "× what is the same for all items of a set" in str(derived(choices)[0])
+    table = made_table().with_columns(made=pl.col("price") * pl.col("is_car"))
+    choices = sw.read(table, **ROLES, items=["price", "made"])
+    assert "in some rows and 0 in the others" in str(derived(choices)[0])
+
+
+@pytest.mark.parametrize("name", ["swissmetro", "modecanada"])
+def test_real_data_have_no_column_that_is_made_of_others(name):
+    assert derived(sw.datasets.load(name)) == []
+
+
+@pytest.mark.parametrize("name", ["mnl", "decoy", "mixed", "nested"])
+def test_generated_data_have_no_column_that_is_made_of_others(name):
+    for sets in (10, 200):
+        assert derived(sw.datasets.generate(name, sets=sets).choices) == []
+
+
+def test_noisy_products_and_few_values_are_not_made_of_others():
+    rng = np.random.default_rng(0)
+    noise = pl.Series(rng.normal(size=240))
+    table = made_table().with_columns(
+        noisy=pl.col("price") * pl.col("speed") + 0.05 * noise,
+        level=(pl.col("is_car") * 2 + 1.0),
+    )
+    assert derived(sw.read(table, **ROLES)) == []
+
+
+# Many zeros
+
+
+def test_a_dummy_interacted_column_has_no_outliers():
+    """A cost that counts for one mode of five only: zero in most rows, usual in the others."""
+    cost = np.where(PLACE % 5 == 0, RNG.normal(100, 15, ROWS), 0.0)
+    for sign in (1, -1):
+        table = with_column(sign * cost)
+        assert found(table, "outliers") == []
+        assert found(table, "skew") == []
+    one = only(with_column(np.where(PLACE == 5, 1e6, cost)), "outliers")
+    assert one.rows == (5,)
+
+
+def test_no_transform_is_advised_that_would_fail(monkeypatch):
+    monkeypatch.setattr(examined, "SAMPLE", 40)  # rows that are not looked at may be zero
+    values = np.exp(2 * np.abs(NOISE)) + 1
+    for worst, remedy in ((0.0, "use log1p(x)"), (-1.0, "clip x"), (1.0, "use log(x)")):
+        values[1] = worst  # 40 of 240 rows at even distances: 0, 6, 12, ...
+        one = only(with_column(values), "skew")
+        assert remedy in one.remedy
+        if remedy.startswith("use"):
+            assert sw.read(with_column(values), **ROLES, items=[remedy.removeprefix("use ")])

@@ -11,6 +11,7 @@ from setwise._page import notebook_html
 from setwise.choices import Choices
 from setwise.choices.alternatives import OUTSIDE, Alternatives, column_of
 from setwise.consequences.changes import ADDED, Add, Change, Remove, Reprice, applied
+from setwise.consequences.moved import TOO, warn_of_derived
 from setwise.consequences.shares import of_sets, probabilities
 from setwise.consequences.surplus import surplus
 from setwise.estimators import Estimator
@@ -163,6 +164,9 @@ def counterfactual(
     names |= set() if by is None else {by} if isinstance(by, str) else set(by)
     schema, known = estimator.schema_, with_columns(choices, data, names)
     changed = applied(changes, known, schema)
+    moved = [one.column for one in changes if isinstance(one, Reprice)]
+    if moved:
+        warn_of_derived(estimator, choices, moved, TOO)
     before = probabilities(estimator, choices)
     after = probabilities(estimator, changed)
     old, new = _items(before, choices, schema.outside), _items(after, changed, schema.outside)

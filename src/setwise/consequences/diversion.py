@@ -10,6 +10,7 @@ from jaxtyping import Float
 from setwise._page import notebook_html
 from setwise.choices.pairs import Pairs
 from setwise.consequences.derivatives import sensitivity
+from setwise.consequences.moved import BOTH, warn_of_derived
 from setwise.estimators import Estimator
 from setwise.violations.bootstrap import LevelMatrix
 from setwise.violations.influences import alternatives, influence
@@ -90,6 +91,7 @@ def diversion_ratios(
         gains, probability = whole.change, whole.probability
     else:
         found = sensitivity(estimator, choices, column, relative=False)
+        warn_of_derived(estimator, choices, [column], BOTH)
         gains, probability = found.pairs, found.probability
     sets, a, b = gains.places()
     firsts = np.cumsum(gains.rows) - gains.rows

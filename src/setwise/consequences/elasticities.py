@@ -10,9 +10,15 @@ from jaxtyping import Bool, Float
 from setwise._page import notebook_html
 from setwise.choices.pairs import Pairs
 from setwise.consequences.derivatives import sensitivity
+from setwise.consequences.moved import BOTH, warn_of_derived
 from setwise.estimators import Estimator
 from setwise.violations.bootstrap import Interval, LevelMatrix, bootstrap
 from setwise.violations.influences import alternatives
+
+AVERAGED = (
+    "own: mean over all items of all sets, cross: over all pairs of different items, each weighted "
+    "by the\nprobability of the item that responds"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +39,16 @@ class Elasticities:
 
     @property
     def own(self) -> float:
-        """Mean of e_aa, weighted by P(a)."""
+        """Mean of e_aa over all items a of all sets, each weighted by its P(a).
+
+        So it is the elasticity of expected demand: improbable items hardly count, and dear
+        alternatives count with cheap ones. Elasticities of alternatives are those of ``between``.
+        """
         return self._mean(self.pairs.same())
 
     @property
     def cross(self) -> float:
-        """Mean of e_ab over a other than b, weighted by P(a)."""
+        """Mean of e_ab over all pairs of different items of all sets, each weighted by P(a)."""
         return self._mean(~self.pairs.same())
 
     def interval(self, own: bool = True, seed: int = 0) -> Interval:
@@ -71,6 +81,7 @@ class Elasticities:
             low, high = self.interval(own)
             mean = self.own if own else self.cross
             lines.append(f"{name:<6} {mean:>8.4f}  [{low:.4f}, {high:.4f}]")
+        lines.append(AVERAGED)
         return "\n".join(lines if self.between is None else [*lines, str(self.between)])
 
     def _mean(self, which: Bool[np.ndarray, " pairs"]) -> float:
@@ -101,8 +112,10 @@ def elasticities(
 
     with x the column in the **table's** units, whatever transform and standardisation the model
     puts between. For the MNL, e_ab = beta x_b (1{a = b} - P_s(b)). Models with maxima, minima or
-    kinks have a one-sided derivative there. Averages are weighted by P(a), as the literature has
-    it: they are elasticities of expected demand. With ``by``,
+    kinks have a one-sided derivative there. ``own`` is the mean over all items of all sets, and
+    ``cross`` over all pairs of different items, each weighted by P(a) and by the set's weight, as
+    the literature has it: they are elasticities of expected demand. An alternative's own elasticity
+    is on the diagonal of ``between``. With ``by``,
 
         between(k, l) = d log(sum_s P_s(k)) / d log x_l
                       = sum_s sum over a in k, b in l of P_s(a) e_ab / sum_s P_s(k):
@@ -125,6 +138,7 @@ def elasticities(
     """
     choices = estimator._choices(data)
     found = sensitivity(estimator, choices, column, relative=True)
+    warn_of_derived(estimator, choices, [column], BOTH)
     between = None
     if by is not None:
         known = alternatives(choices, data, by, estimator.schema_.outside)

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from setwise._errors import InputError
 from setwise._page import notebook_html
 from setwise.choices import Schema
+from setwise.consequences.moved import made_of, tell
 from setwise.estimators import (
     MNL,
     Estimator,
@@ -21,6 +22,11 @@ from setwise.estimators import (
 from setwise.estimators.basic import LinearScorer
 from setwise.estimators.estimated import Estimated
 from setwise.estimators.summary import NORMAL
+
+UTILITY = (
+    "what one more of '{of}' is worth then differs from row to row, and the coefficient of '{of}' "
+    "alone does not tell it; fit without '{column}', or add up both by hand"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +125,8 @@ def willingness_to_pay(estimator: Estimator, price: str, at: Any = None) -> Will
     names, values, errors = [], [], []
     utilities = linear_weights(estimator, price, at)
     assert isinstance(estimator, Estimated)
+    others = [name for name in estimator.schema_.item_names if name != price]
+    tell([one for one in made_of(estimator, others) if one.column != price], UTILITY)
     for weights in utilities:
         place = weights.names.index(price)
         check_price(price, float(weights.values[place]), weights.identified[place], weights.suffix)
@@ -142,6 +150,8 @@ def willingness_to_pay(estimator: Estimator, price: str, at: Any = None) -> Will
 
 def linear_weights(estimator: Estimator, price: str, at: Any = None) -> list[Weights]:
     """The utilities of a model that is linear in price: one, or one a class."""
+    if isinstance(estimator, (MNL, NestedLogit, MixedMNL, LinearContextLogit)):
+        tell(made_of(estimator, [price]), UTILITY)
     if isinstance(estimator, LinearContextLogit):
         _check_transform(estimator.schema_, price)
         return [_in_context(estimator, at)]

@@ -1,5 +1,6 @@
 """One feature under examination: its values in set order, and what several checks ask of them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -7,7 +8,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from setwise.choices import Feature
+from setwise.choices import Choices, Feature
 from setwise.choices.column_types import EXACT
 from setwise.choices.columns import Column
 from setwise.doctor.sets import Sets
@@ -116,6 +117,16 @@ class Examined:
         if not most - least < MOST_LEVELS or max(-least, most) > EXACT:
             return None
         return self.filled(least - 1).astype(np.int64) - int(least)
+
+
+def features_of(choices: Choices, sets: Sets) -> Iterator[Examined]:
+    """Every feature of choices that were read, one after the other: items', then context's."""
+    for feature in choices.roles.items:
+        column = choices.columns[feature.column]
+        yield Examined(feature, "item", column, sets, rare=choices.rare)
+    for feature in choices.roles.context:
+        column = choices.context[feature.column].take(sets.spread(np.arange(len(sets))))
+        yield Examined(feature, "context", column, sets, rare=choices.rare)
 
 
 def transformed(values: Float[np.ndarray, " n"], transform: str) -> Float[np.ndarray, " seen"]:

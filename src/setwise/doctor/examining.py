@@ -14,10 +14,12 @@ from setwise.choices import Choices, Feature, open_choices, verify
 from setwise.choices.features import default_items
 from setwise.choices.stored import SUFFIX
 from setwise.choices.tables import listed
+from setwise.doctor.answers import Answers
 from setwise.doctor.collinear import Deviations
+from setwise.doctor.derived import Products
 from setwise.doctor.duplicates import RowHashes
 from setwise.doctor.examination import SEVERITIES, Examination, Finding, Summary
-from setwise.doctor.examined import Examined
+from setwise.doctor.examined import Examined, features_of
 from setwise.doctor.leaks import leak
 from setwise.doctor.reading_checks import (
     early_dates,
@@ -132,7 +134,7 @@ def _examine_source(
     others = [name for name in source.names if name not in (set, chosen)]
     if not source.compares_rows:
         others = [name for name in others if name in features]
-    deviations, about_columns = Deviations(sets), []
+    across, about_columns = _Across(sets), []
 
     def columns() -> "Iterator[tuple[pl.Series, Feature, Role]]":
         for done, (name, series) in enumerate(source.each(others)):
@@ -142,11 +144,10 @@ def _examine_source(
                 yield series, *features[name]
 
     for one, found in _side_by_side(columns(), sets):
-        about_columns += found
-        deviations.add(one)
+        about_columns += across.add(one, found)
     findings += hashes.repeated(ids)
     findings += [finding for check in SET_CHECKS for finding in check(sets)]
-    findings += [*about_columns, *deviations.pairs()]
+    findings += across.joined(about_columns)
     choices = None if known is None else int(known.sum())
     numbers = summary(sets.sizes, choices, source.rows, len(source.names))
     return _examination(source.label, numbers, findings)
@@ -172,30 +173,43 @@ def _examine_choices(choices: Choices, label: str, tell: OnColumn) -> Examinatio
             )
         )  # fmt: skip
         choices = choices.take(np.arange(0, len(choices), step))
-    sets = _sets_of(choices)
-    deviations = Deviations(sets)
+    sets = Sets.of_choices(choices)
+    across = _Across(sets)
     findings += single_items(sets)
-    features: list[tuple[Feature, Role]] = [(feature, "item") for feature in roles.items]
-    features += [(feature, "context") for feature in roles.context]
-    for done, (feature, role) in enumerate(features):
-        tell(feature.column, done, len(features))
-        if role == "item":
-            column = choices.columns[feature.column]
-        else:
-            column = choices.context[feature.column].take(sets.spread(np.arange(len(sets))))
-        one = Examined(feature, role, column, sets, rare=choices.rare)
-        findings += _about(one)
-        deviations.add(one)
-    return _examination(label, numbers, [*findings, *deviations.pairs()])
+    count = len(roles.items) + len(roles.context)
+    for done, one in enumerate(features_of(choices, sets)):
+        tell(one.name, done, count)
+        findings += across.add(one, _about(one))
+    return _examination(label, numbers, across.joined(findings))
 
 
-def _sets_of(choices: Choices) -> Sets:
-    marked = None
-    if choices.chosen is not None:
-        inside = choices.chosen < choices.sizes
-        marked = np.zeros(int(choices.offsets[-1]), bool)
-        marked[(choices.offsets[:-1] + choices.chosen)[inside]] = True
-    return Sets(choices.set_ids, np.asarray(choices.offsets, np.int64), choices.rows, marked)
+class _Across:
+    """Checks that look at several columns at once, of sets at even distances."""
+
+    def __init__(self, sets: Sets):
+        self._deviations, self._answers = Deviations(sets), Answers(sets)
+        self._products = Products(sets)
+        self._leaks: list[str] = []
+
+    def add(self, one: Examined, found: list[Finding]) -> list[Finding]:
+        """Take a feature in; what was found about it by itself comes back."""
+        self._deviations.add(one)
+        self._answers.add(one)
+        self._products.add(one)
+        if any(finding.code in ("leak", "copy-of-chosen") for finding in found):
+            self._leaks.append(one.name)
+        return found
+
+    def joined(self, findings: list[Finding]) -> list[Finding]:
+        """All findings: a column that holds the answer is not advised to go into context."""
+        answers = [answer.finding() for answer in self._answers.found(tuple(self._leaks))]
+        held = {finding.column for finding in answers}
+        kept = [
+            finding
+            for finding in findings
+            if finding.code != "constant-within-sets" or finding.column not in held
+        ]
+        return [*kept, *answers, *self._deviations.pairs(), *self._products.findings()]
 
 
 def _side_by_side(

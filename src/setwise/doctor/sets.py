@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
+from setwise.choices import Choices
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -49,6 +51,16 @@ class Sets:
             firsts = ids.gather(within[starts])
             order = within if here is None else here[within]
         return cls(firsts, np.append(starts, len(ids)), order)
+
+    @classmethod
+    def of_choices(cls, choices: Choices) -> "Sets":
+        """Those of choices that were read; where the outside option was taken, no row is marked."""
+        marked = None
+        if choices.chosen is not None:
+            inside = choices.chosen < choices.sizes
+            marked = np.zeros(int(choices.offsets[-1]), bool)
+            marked[(choices.offsets[:-1] + choices.chosen)[inside]] = True
+        return cls(choices.set_ids, np.asarray(choices.offsets, np.int64), choices.rows, marked)
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -1,4 +1,8 @@
-"""The distribution of a number: skew and outliers, and the transform that cures them."""
+"""The distribution of a number: skew and outliers, and the transform that cures them.
+
+A column that is 0 in many rows, such as a cost that counts for one mode only, is judged by its
+other values: among so many zeros all of them would look far out.
+"""
 
 from collections.abc import Iterator
 
@@ -12,6 +16,7 @@ FEWEST_VALUES = 20
 FEWEST_DISTINCT = 10
 SKEWED = 2.0
 FAR = 10.0
+MANY_ZEROS = 0.25
 ROBUST = 1.4826  # a normal distribution's standard deviation in median absolute deviations
 
 
@@ -19,7 +24,7 @@ def skew(one: Examined) -> Iterator[Finding]:
     """A long tail: |E (x - mean)^3 / sd^3| above 2."""
     if not _continuous(one):
         return
-    skewness = _skewness(one.sample)
+    skewness = _skewness(_judged(one.sample))
     if abs(skewness) <= SKEWED:
         return
     yield Finding(
@@ -33,10 +38,13 @@ def outliers(one: Examined) -> Iterator[Finding]:
     """Values further than 10 robust standard deviations from the median."""
     if not _continuous(one):
         return
-    centre, spread = _robust(one.sample)
+    judged = _judged(one.sample)
+    centre, spread = _robust(judged)
     if spread == 0:
         return
     low, high = centre - FAR * spread, centre + FAR * spread
+    if len(judged) < len(one.sample):  # then 0 is no outlier either
+        low, high = min(low, 0.0), max(high, 0.0)
     if one.sample.min() >= low and one.sample.max() <= high and len(one.sample) >= len(one.values):
         return
     seen = np.full(len(one.values), np.nan)
@@ -59,8 +67,16 @@ def _continuous(one: Examined) -> bool:
     """A number with enough different values to speak of a distribution."""
     if one.kind != "number" or len(one.sample) < FEWEST_VALUES:
         return False
-    few = one.sample[:: -(-len(one.sample) // 10_000)]
-    return len(np.unique(few)) > FEWEST_DISTINCT
+    few = _judged(one.sample)
+    if len(few) < FEWEST_VALUES:
+        return False
+    return len(np.unique(few[:: -(-len(few) // 10_000)])) > FEWEST_DISTINCT
+
+
+def _judged(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " some"]:
+    """The values, without zeros where many of them are."""
+    other = values[values != 0]
+    return other if len(other) < (1 - MANY_ZEROS) * len(values) else values
 
 
 def _has_value(one: Examined) -> np.ndarray:
@@ -93,12 +109,13 @@ def _robust(values: Float[np.ndarray, " n"]) -> tuple[float, float]:
 def _cure(one: Examined) -> str:
     """The transform that leaves the least skew, if one helps."""
     name = one.name
-    least = one.sample.min()
+    least = one.lowest.min()  # of all rows: a transform that one of them has not is no cure
     if one.feature.transform != "none" or least < 0:
         return f"clip {name} or transform it before reading"
     options = ("log", "sqrt") if least > 0 else ("log1p", "sqrt")
-    left = {option: abs(_skewness(transformed(one.sample, option))) for option in options}
+    judged = _judged(one.sample)
+    left = {option: abs(_skewness(transformed(judged, option))) for option in options}
     best = min(left, key=lambda option: left[option])
-    if left[best] >= abs(_skewness(one.sample)):
+    if left[best] >= abs(_skewness(judged)):
         return f"clip {name} or transform it before reading"
     return f"use {best}({name})"

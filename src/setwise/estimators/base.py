@@ -15,14 +15,18 @@ from sklearn.exceptions import NotFittedError
 
 from setwise import _arguments
 from setwise._arguments import Check
-from setwise._errors import InputError
+from setwise._errors import DataWarning, InputError
 from setwise.artifact import Artifact
 from setwise.choices import Choices, Encoded, Irregular, Schema, open_table, read_like, split
 from setwise.choices.records import few, records
+from setwise.doctor.answers import giveaways
 from setwise.graph.tracing import traced
 from setwise.metrics import Metrics, Outcomes, predicted
 from setwise.models import Model
 from setwise.training import row_log_probabilities
+
+FEWEST_SETS = 20
+"""A model that makes no error in fewer sets may do so by chance."""
 
 Some = TypeVar("Some", bound="Estimator")
 
@@ -281,6 +285,8 @@ def trainable(choices: object, name: str = "choices") -> Choices:
             "sets in all): its choice is certain and teaches nothing; leave such sets out with "
             "choices.limit(min_items=2), on the command line --min-items 2"
         )
+    if name == "choices":
+        warn_of_leaks(choices)
     return choices
 
 
@@ -296,6 +302,23 @@ def comparable(validation: Choices, choices: Choices) -> Choices:
                     "or take both from one table with setwise.split(...)"
                 )
     return validation
+
+
+def warn_of_leaks(choices: Choices) -> None:
+    """Name columns that tell the choice without error, in a sample of the sets."""
+    for finding in giveaways(choices):
+        warnings.warn(f"{finding.message}; {finding.remedy}", DataWarning, stacklevel=4)
+
+
+def warn_if_perfect(perfect: bool, what: str = "training") -> None:
+    """Say that a model makes no error, which people's choices hardly allow; call it from fit."""
+    if perfect:
+        warnings.warn(
+            f"the model tells the {what} choices without error; look for a column that gives the "
+            "choice away, such as one that is known only after it ('setwise check' finds many)",
+            DataWarning,
+            stacklevel=4,
+        )
 
 
 def held_out(choices: Choices, seed: int) -> tuple[Choices, Choices]:

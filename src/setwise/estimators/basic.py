@@ -19,7 +19,7 @@ from setwise._errors import InputError
 from setwise._trees import with_arrays
 from setwise.artifact import Artifact
 from setwise.choices import Choices, Encoded, Schema
-from setwise.estimators.base import Estimator
+from setwise.estimators.base import FEWEST_SETS, Estimator, warn_if_perfect
 from setwise.metrics import Ranks
 from setwise.models import ZOO, Aggregation, Sizes
 
@@ -28,6 +28,7 @@ SIGNS = {"descending": 1.0, "ascending": -1.0}
 
 # Of the inverse temperature, in units of one over the scores' spread within sets.
 BOUNDS = (1e-3, 1e3)
+SETS_A_COLUMN = 5  # with fewer, weights without error are found in any data
 
 
 class LinearScorer(Estimator):
@@ -61,6 +62,9 @@ class LinearScorer(Estimator):
         self.temperature_ = temperature(valid.items @ coef, valid)
         self.schema_, self.coef_ = schema, coef
         self.model_ = self._model()
+        right = Ranks.of(train.items @ coef, train.offsets, chosen_of(train)).top(1)
+        enough = len(train) >= max(FEWEST_SETS, SETS_A_COLUMN * len(coef))
+        warn_if_perfect(enough and bool((right == 1).all()))
 
     @property
     def feature_names_(self) -> list[str]:

@@ -11,7 +11,7 @@ from setwise._arguments import number, one_of, seed, whole
 from setwise._errors import InputError
 from setwise.artifact import Artifact
 from setwise.choices import Choices, Encoded, Schema
-from setwise.estimators.base import Estimator
+from setwise.estimators.base import FEWEST_SETS, Estimator, warn_if_perfect
 from setwise.estimators.basic import chosen_of, shares, temperature
 from setwise.metrics import Ranks
 
@@ -118,6 +118,8 @@ class LambdaMART(Estimator):
         self.model_ = lightgbm.Booster(model_str=self.trees_)  # what a model file gives back
         self.temperature_ = temperature(self._scores(valid), valid)
         self.schema_ = schema
+        right = len(valid) >= FEWEST_SETS and max(self.history_) == 1
+        warn_if_perfect(right, "validation")
 
     def _settings(self) -> dict[str, Any]:
         return {

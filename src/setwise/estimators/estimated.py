@@ -3,6 +3,7 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import cached_property
 
 import numpy as np
@@ -12,11 +13,13 @@ from sklearn.exceptions import ConvergenceWarning
 from setwise._errors import InputError
 from setwise.artifact import Artifact
 from setwise.choices import Schema
-from setwise.estimators.base import Estimator
+from setwise.doctor.derived import Derived
+from setwise.estimators.base import FEWEST_SETS, Estimator, warn_if_perfect
 from setwise.estimators.summary import Summary
 from setwise.models import Model
 from setwise.training.separation import Separation
 
+CERTAIN = 0.01  # of log L at equal chances
 STATISTICS = ("log_likelihood", "null_log_likelihood", "sets", "iterations", "converged")
 
 
@@ -27,7 +30,9 @@ class Estimated(Estimator):
     parameters, in the order of ``parameter_names_``), ``log_likelihood_``,
     ``null_log_likelihood_``, ``iterations_``, ``converged_``, ``sets_``, and ``dropped_``: why a
     column has no coefficient of its own, by its name ("constant within sets", "a combination of
-    ...", or the reference of a full set of dummies).
+    ...", or the reference of a full set of dummies). ``derived_`` lists number columns that are
+    products or functions of others in the training data
+    (:class:`setwise.doctor.derived.Derived`): :mod:`setwise.consequences` warns of them.
     """
 
     ARRAYS: tuple[str, ...] = ("coef", "covariance", "identified")
@@ -40,6 +45,7 @@ class Estimated(Estimator):
     sets_: int
     converged_: bool
     dropped_: dict[str, str]
+    derived_: list[Derived]
 
     @property
     @abstractmethod
@@ -67,6 +73,7 @@ class Estimated(Estimator):
 
     def _to_artifact(self) -> Artifact:
         fitted = {name: getattr(self, f"{name}_") for name in (*STATISTICS, "dropped")}
+        fitted["derived"] = [asdict(one) for one in self.derived_]
         arrays = {name: getattr(self, f"{name}_") for name in self.ARRAYS}
         params = self.get_params(deep=False)
         return Artifact(type(self).__name__, params, self.schema_, fitted, arrays)
@@ -80,6 +87,7 @@ class Estimated(Estimator):
         for name in STATISTICS:
             setattr(estimator, f"{name}_", artifact.fitted[name])
         estimator.dropped_ = artifact.fitted.get("dropped", {})  # older files do not say why
+        estimator.derived_ = [Derived(**one) for one in artifact.fitted.get("derived", [])]
         return estimator
 
 
@@ -120,6 +128,11 @@ def warn_of_separation(names: Sequence[str], found: Separation, sets: int) -> No
         ConvergenceWarning,
         stacklevel=4,
     )
+
+
+def warn_if_certain(log_likelihood: float, null_log_likelihood: float, sets: int) -> None:
+    """Warn of a likelihood that is next to that of certainty; call it from ``fit``."""
+    warn_if_perfect(sets >= FEWEST_SETS and log_likelihood > CERTAIN * null_log_likelihood)
 
 
 def without_context(schema: Schema) -> str:

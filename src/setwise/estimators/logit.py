@@ -10,10 +10,12 @@ from jaxtyping import Float
 
 from setwise._trees import with_arrays
 from setwise.choices import Choices, Encoded, Schema
+from setwise.doctor.derived import derived
 from setwise.estimators.estimated import (
     STATISTICS,
     Estimated,
     check_identified,
+    warn_if_certain,
     warn_of_separation,
     without_context,
 )
@@ -62,8 +64,10 @@ class ConvexLogit(Estimated):
         self.converged_ = optimum.converged and not found
         real = columns[schema.real_rows(encoded)] if optimum.relations else columns
         self.dropped_ = reasons(self.feature_names_, real, optimum.relations)
+        self.derived_ = derived(choices)
         self.__dict__.pop("model_", None)  # that of an earlier fit
         warn_of_separation(self.feature_names_, found, len(encoded))
+        warn_if_certain(self.log_likelihood_, self.null_log_likelihood_, self.sets_)
 
     @property
     @abstractmethod

@@ -16,8 +16,14 @@ from sklearn.exceptions import ConvergenceWarning
 from setwise._arguments import optional, seed, whole
 from setwise._trees import with_arrays
 from setwise.choices import Choices, Encoded, Schema
+from setwise.doctor.derived import derived
 from setwise.estimators.base import held_out
-from setwise.estimators.estimated import Estimated, check_identified, without_context
+from setwise.estimators.estimated import (
+    Estimated,
+    check_identified,
+    warn_if_certain,
+    without_context,
+)
 from setwise.estimators.summary import Summary, reasons
 from setwise.models.mixture import Mixture
 from setwise.training import Optimum, maximise, row_log_probabilities
@@ -93,6 +99,8 @@ class MixedMNL(Estimated):
             self._solve(choices, self._best(*held_out(choices, self.seed)))
         else:
             self._solve(choices, self._best(choices, validation))
+        self.derived_ = derived(choices)
+        warn_if_certain(self.log_likelihood_, self.null_log_likelihood_, self.sets_)
         if not self.converged_:
             why = "; ".join(self._flaws) or "the search did not end"
             warnings.warn(

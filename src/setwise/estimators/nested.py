@@ -14,9 +14,11 @@ from setwise._arguments import text
 from setwise._errors import InputError
 from setwise._trees import with_arrays
 from setwise.choices import Choices, Encoded, Schema
+from setwise.doctor.derived import derived
 from setwise.estimators.estimated import (
     Estimated,
     check_identified,
+    warn_if_certain,
     warn_of_separation,
     without_context,
 )
@@ -106,8 +108,10 @@ class NestedLogit(Estimated):
         self.converged_ = found.converged and not separates
         real = linear.items[schema.real_rows(data)]
         self.dropped_ = reasons(self.feature_names_, real, mnl.relations)
+        self.derived_ = derived(choices)
         self.model_ = self._model()
         warn_of_separation(self.feature_names_, separates, len(data))
+        warn_if_certain(self.log_likelihood_, self.null_log_likelihood_, self.sets_)
         if not found.converged and not separates:
             warnings.warn(
                 "the likelihood of the nested logit has no clear maximum; its standard errors "

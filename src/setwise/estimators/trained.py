@@ -15,7 +15,7 @@ from setwise._errors import InputError
 from setwise._trees import named_arrays, with_arrays
 from setwise.artifact import Artifact
 from setwise.choices import Choices, Encoded, Encoding, Schema
-from setwise.estimators.base import Estimator
+from setwise.estimators.base import FEWEST_SETS, Estimator, warn_if_perfect
 from setwise.models import Blueprint, Ensemble, Model, Sizes
 from setwise.progress import epoch_bar, population_bar
 from setwise.training import (
@@ -32,6 +32,7 @@ from setwise.training import (
     weigh,
 )
 
+CERTAIN = 0.01  # nats per choice
 FITTED = ("history", "best_epoch", "interrupted", "weights")
 
 
@@ -139,6 +140,7 @@ class TrainedEstimator(Estimator):
                 "the best so far",
                 stacklevel=3,
             )
+        warn_if_perfect(_without_error(fits, len(valid)), "validation")
         histories = [[] if one is None else list(one.history) for one in fits]
         self.schema_ = schema
         models = [one.model for one in fits if one is not None]
@@ -249,3 +251,11 @@ class TrainedEstimator(Estimator):
             if weight > 0
         ]
         return Ensemble.skeleton(kept, "weight" in artifact.arrays)
+
+
+def _without_error(fits: Sequence[Fit | None], sets: int) -> bool:
+    """Whether a member's best epoch made no error on so many validation sets, or was certain."""
+    best = [one.history[one.best_epoch] for one in fits if one is not None and one.history]
+    certain = any(one["nll"] < CERTAIN for one in best)
+    right = any(one["accuracy"] == 1 for one in best)
+    return (sets >= FEWEST_SETS and certain) or (sets >= 5 * FEWEST_SETS and right)
