@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jaxtyping import install_import_hook
+from jaxtyping import config, install_import_hook
 
 # Programs compiled for tests are kept beside pytest's own cache, not in the user's.
 os.environ.setdefault(
@@ -54,6 +54,16 @@ def quick_to_compile() -> Iterator[None]:
     """For tests whose programs run for milliseconds: compiling them well would take seconds."""
     with quickly():
         yield
+
+
+@pytest.fixture
+def unchecked_types() -> Iterator[None]:
+    """For tests of bad arguments: types are not checked, as for users."""
+    config.update("jaxtyping_disable", True)
+    try:
+        yield
+    finally:
+        config.update("jaxtyping_disable", False)
 
 
 TESTS = itertools.count(1)

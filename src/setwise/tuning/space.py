@@ -1,11 +1,14 @@
 """Search spaces: which arguments of an estimator to vary, and between what."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import islice, product
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 
+from setwise import _arguments
 from setwise._errors import InputError
 from setwise.estimators import TrainedEstimator
 from setwise.training import Training
@@ -20,6 +23,8 @@ class Range:
     log: bool = False
 
     def __post_init__(self) -> None:
+        for name in ("low", "high"):
+            _arguments.number()(name, getattr(self, name))
         if not self.low < self.high:
             raise InputError(f"the range from {self.low} to {self.high} is empty")
         if self.log and not self.low > 0:
@@ -55,8 +60,16 @@ SPACES: Mapping[str, Space] = {
 TRAINING = tuple(field.name for field in fields(Training))
 
 
+PLAIN = (bool, int, float, str, type(None))
+COMBINATIONS = 1000  # of listed values to look through for one that the estimator takes
+
+
 def check(space: Space, estimator: TrainedEstimator) -> None:
-    """Refuse a space with arguments that the estimator does not have."""
+    """Refuse a space with arguments or values that the estimator does not take.
+
+    Each listed value and both ends of each range must be fit for training, beside at least one
+    combination of the other listed values.
+    """
     known = [*TRAINING, *estimator.get_params(deep=False)]
     for name, values in space.items():
         if name not in known:
@@ -64,10 +77,69 @@ def check(space: Space, estimator: TrainedEstimator) -> None:
                 f"{type(estimator).__name__} has no argument '{name}' to tune; "
                 f"it has: {', '.join(known)}"
             )
-        if not isinstance(values, Range) and len(values) < 1:
-            raise InputError(f"there is no value to choose of for '{name}'")
+        _check_values(name, values)
     if not space:
         raise InputError("the space is empty; name at least one argument to tune")
+    for name, values in space.items():
+        for value in ends(values):
+            _check_value(name, value, space, estimator)
+
+
+def check_combination(estimator: TrainedEstimator) -> None:
+    """Refuse arguments that do not go together, before anything is trained."""
+    estimator.blueprint  # noqa: B018 (it looks at the arguments)
+    estimator.sizes()
+    estimator.members()
+
+
+def ends(values: "Range | Sequence[Any] | np.ndarray") -> tuple[Any, ...]:
+    """The values to choose of as plain Python values; of a range its ends.
+
+    >>> ends(Range(2, 8)), ends(np.array([2, 4]))
+    ((2, 8), (2, 4))
+    """
+    if isinstance(values, Range):
+        return values.low, values.high
+    return tuple(one.item() if isinstance(one, np.generic) else one for one in values)
+
+
+def _check_values(name: str, values: Any) -> None:
+    """Whether there are values of a kind that a study can keep."""
+    if isinstance(values, Range):
+        return
+    if isinstance(values, (str, bytes)) or not isinstance(values, (Sequence, np.ndarray)):
+        raise InputError(f"'{name}' has {values!r} to choose of; give a list of values, or a Range")
+    if len(values) < 1:
+        raise InputError(f"there is no value to choose of for '{name}'")
+    for value in ends(values):
+        if not isinstance(value, PLAIN):
+            raise InputError(
+                f"'{name}' has {value!r} to choose of, which a study cannot keep; list numbers, "
+                "words, True, False or None"
+            )
+
+
+def _check_value(name: str, value: Any, space: Space, estimator: TrainedEstimator) -> None:
+    """Whether the estimator takes a value, beside its own arguments or others of the space."""
+    refused: InputError | None = None
+    for others in islice(_combinations(space, name), COMBINATIONS):
+        try:
+            check_combination(with_arguments(estimator, {**others, name: value}))
+            return
+        except InputError as error:
+            refused = refused or error
+    kind = type(estimator).__name__
+    raise InputError(
+        f"the space has {name}={value!r}, which {kind} refuses: {refused}"
+    ) from refused
+
+
+def _combinations(space: Space, but: str) -> Iterator[dict[str, Any]]:
+    """No other argument, then every combination of the others' values or ends."""
+    yield {}
+    others = {name: ends(values) for name, values in space.items() if name != but}
+    for combination in product(*others.values()):
+        yield dict(zip(others, combination, strict=True))
 
 
 def with_arguments(estimator: TrainedEstimator, values: Mapping[str, Any]) -> TrainedEstimator:
@@ -90,6 +162,8 @@ def parse(text: str) -> tuple[str, Range | tuple[Any, ...]]:
     ('learning_rate', Range(low=0.0001, high=0.01, log=True))
     >>> parse("hidden=16,32")
     ('hidden', (16, 32))
+    >>> parse("within_set=true,false")
+    ('within_set', (True, False))
     """
     name, _, values = text.partition("=")
     words = values.split()
@@ -106,12 +180,17 @@ def parse(text: str) -> tuple[str, Range | tuple[Any, ...]]:
 
 def _number(text: str) -> int | float:
     value = _value(text)
-    if isinstance(value, str):
+    if value is None or isinstance(value, (str, bool)):
         raise InputError(f"'{text}' is no number")
     return value
 
 
+WORDS = {"true": True, "false": False, "none": None}
+
+
 def _value(text: str) -> Any:
+    if text.lower() in WORDS:
+        return WORDS[text.lower()]
     for kind in (int, float):
         try:
             return kind(text)
