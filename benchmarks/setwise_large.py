@@ -58,12 +58,13 @@ def train(path: str) -> dict[str, Any]:
 
     training, valid = sw.split(sw.open_choices(path), (1 - VALIDATION, VALIDATION), seed=SEED)
     learning, (schema, seen) = timed(lambda: sw.Schema.learn(training))
-    how = sw.Training(epochs=2, batch_size=BATCH_SIZE)
+    how = sw.Training(epochs=2, batch_size=BATCH_SIZE, dropout=0.0)
     sda = sw.SDA.paper(training=how, seed=SEED)
     model = sda.blueprint.initial(schema.width, sda.sizes(), jnp.uint32(SEED))
     moments = [time.perf_counter()]
     result = fit(
-        model, resident_or_streamed(seen), resident_or_streamed(schema.over(valid)), how, SEED,
+        model, resident_or_streamed(seen), resident_or_streamed(schema.over(valid)),
+        sda.training_options, SEED,
         on_epoch=lambda record: moments.append(time.perf_counter()),
     )  # fmt: skip
     began, compiled, ended = moments

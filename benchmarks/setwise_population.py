@@ -24,7 +24,7 @@ def main() -> None:
     encoded = sw.Schema.fit(choices).encode(choices)
     # One set to validate on: what counts is training.
     task = Task(encoded, sw.Schema.fit(choices).encode(choices.take(np.array([0]))))
-    how = sw.Training(epochs=given.epochs, patience=given.epochs, dropout=0.1)
+    how = sw.training.Options(epochs=given.epochs, patience=given.epochs, dropout=0.1)
     apart = given.kind == "ensemble"
     members = [Member(how, seed=number if apart else 0) for number in range(given.lanes)]
     moments = [time.perf_counter()]

@@ -25,9 +25,9 @@ def read(arrays: dict[str, np.ndarray]) -> sw.Choices:
     return sw.read(arrays["items"], set=arrays["sizes"], chosen=chosen)
 
 
-def options(epochs: int, rate: float = 1e-3) -> sw.Training:
+def options(epochs: int, rate: float = 1e-3) -> sw.training.Options:
     """As on the rival's side: a constant rate, AdamW's weight decay, no dropout, no stopping."""
-    return sw.Training(
+    return sw.training.Options(
         epochs=epochs, patience=epochs, batch_size=128,
         learning_rate=rate, decay=1.0, weight_decay=1e-2, dropout=0.0,
     )  # fmt: skip
@@ -36,7 +36,7 @@ def options(epochs: int, rate: float = 1e-3) -> sw.Training:
 def train(
     choices: sw.Choices,
     validation: sw.Choices,
-    how: sw.Training,
+    how: sw.training.Options,
     seed: int,
     name: str = "sda_inner",
     sizes: sw.models.Sizes = SDA,

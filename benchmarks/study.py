@@ -30,11 +30,11 @@ from setwise import _masked
 from setwise.choices import Encoded, Schema
 from setwise.metrics import Ranks
 from setwise.models import ZOO, Blueprint, Sizes
-from setwise.training import Member, Task, Training, fit_population
+from setwise.training import Member, Options, Task, fit_population
 from setwise.training.objectives import OBJECTIVES, cross_entropy
 
 FIRST_SPLIT = 100
-BASE = Training(learning_rate=3e-3)
+BASE = Options(learning_rate=3e-3)
 
 
 def smoothed(scores: Any, present: Any, chosen: Any) -> Any:

@@ -11,10 +11,10 @@ import pytest
 import setwise as sw
 from setwise.choices import Schema
 from setwise.models import ZOO, Sizes
-from setwise.training import Fit, Member, Task, Training, fit, fit_population
+from setwise.training import Fit, Member, Options, Task, fit, fit_population
 
 SIZES = Sizes(dimension=3, components=2, hidden=4)
-QUICK = Training(epochs=5, batch_size=16, learning_rate=1e-2, patience=5)
+QUICK = Options(epochs=5, batch_size=16, learning_rate=1e-2, patience=5)
 DROPPING = replace(QUICK, dropout=0.3)
 VARIED = [
     QUICK,

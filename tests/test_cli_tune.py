@@ -40,7 +40,7 @@ def again(folder, *options):
 
 @pytest.mark.usefixtures("quick_to_compile")
 def test_a_table_for_people(tuned):
-    assert "sdw: 3 trials a split" in tuned.stdout
+    assert "sdw: 3 trials per split" in tuned.stdout
     for words in ("best setting", "validation nll", "test top-1 %", "learning_rate", "dimension"):
         assert words in tuned.stdout
     assert "[6/6] trials" in tuned.stderr
@@ -68,7 +68,7 @@ def test_the_best_model_and_the_picture_are_written(tuned, folder):
     [
         (("--model", "mnl"), "MNL is not trained by gradients"),
         (("--model", "nonsense"), "there is no model 'nonsense'"),
-        (("--trials", "0"), "trials=0 must be at least 1"),
+        (("--trials", "0"), "trials=0 must be a whole number of at least 1"),
         (("--splits", "0"), "at least one is needed"),
         (("--vary", "hidden"), "is no range"),
         (("--vary", "depth=1..3"), "SDA has no argument 'depth' to tune"),

@@ -10,6 +10,7 @@ import pytest
 from sklearn.base import clone
 
 import setwise as sw
+from setwise.estimators import named
 from setwise.models import ZOO, Ensemble, Sizes
 from setwise.models.model import Dropout
 from setwise.models.within_set import (
@@ -23,6 +24,7 @@ from setwise.models.within_set import (
     within_set,
 )
 from setwise.theory.regions import contributions
+from setwise.training import Options
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
@@ -156,16 +158,18 @@ def test_members_take_the_weight_decays_and_the_kinds_in_turn():
     kinds = [one.blueprint for one in members]
     assert kinds == 3 * [None] + 3 * [ZOO["sda_straight"]] + 3 * [ZOO["sda_fine"]] + [None]
     assert {one.task for one in members} == {2}
-    assert [one.options for one in sw.SDA(ensemble=1).members()] == [sw.SDA().training]
+    assert [one.options for one in sw.SDA(ensemble=1).members()] == [sw.SDA().training_options]
     same = sw.SDA(ensemble=2, weight_decays=None).members()
-    assert [(one.options, one.seed) for one in same] == [(sw.SDA().training, k) for k in (0, 1)]
+    assert [(one.options, one.seed) for one in same] == [
+        (sw.SDA().training_options, k) for k in (0, 1)
+    ]
     assert {one.blueprint for one in sw.SDA.paper(ensemble=3).members()} == {None}
 
 
 def test_members_in_fine_pieces_train_in_their_own_way():
     options = sw.Training(epochs=7, learning_rate=0.1, patience=50)
     coarse, _, fine = sw.SDA(training=options, weight_decays=(1.0,), ensemble=3).members()
-    assert coarse.options == replace(options, weight_decay=1.0)
+    assert coarse.options == Options(**options.given(), weight_decay=1.0)
     own = {"dropout": 0.4, "decay": 0.9, "decay_every": 1}
     assert fine.options == replace(coarse.options, **own, patience=6)
     assert {one.options.epochs for one in sw.SDA().members()[6:]} == {40}
@@ -215,7 +219,33 @@ def test_it_is_saved_and_loaded_as_one_model(fitted, parts, tmp_path):
 def test_a_weight_decay_that_is_asked_for_holds_for_all_members():
     changed = sw.SDA().set_training(weight_decay=0.5, epochs=3)
     assert {one.options.weight_decay for one in changed.members()} == {0.5}
-    assert sw.SDA().set_training(epochs=3).weight_decays == (0.3, 1.0, 3.0)
+    assert sw.SDA().set_training(epochs=3).weight_decays == "auto"
+    given = sw.SDA(training=sw.Training(weight_decay=0.5)).members()
+    assert {one.options.weight_decay for one in given} == {0.5}
+
+
+def test_a_single_model_has_the_weight_decay_that_is_given():
+    def decays(**arguments):
+        return [one.options.weight_decay for one in sw.SDA(ensemble=1, **arguments).members()]
+
+    assert decays() == decays(weight_decays=None) == [0.01]
+    assert decays(weight_decays=(9.0,)) == decays(weight_decays=[9.0, 1.0]) == [9]
+    assert decays(training=sw.Training(weight_decay=0.5)) == [0.5]
+
+
+def test_options_that_training_leaves_out_are_the_models():
+    few = sw.Training(epochs=20)
+    assert sw.SDA(training=few).training_options == Options(epochs=20, learning_rate=3e-3)
+    assert sw.SDW(training=few).training_options == Options(epochs=20)
+    assert sw.SDA.paper(training=few).training_options == Options(epochs=20, dropout=0.1)
+    assert sw.SDA.paper().set_training(epochs=20).training_options.dropout == 0.1
+    ranknet = sw.ChoiceModel("ranknet", training=few).training_options
+    assert ranknet == Options(epochs=20, objective="pairwise", stop_on="accuracy")
+    assert named("ranknet", "paper").training_options.objective == "pairwise"
+    paper = named("sda", "paper").training_options
+    assert (paper.dropout, paper.stop_on, paper.decoupled_weight_decay) == (0.1, "accuracy", False)
+    members = sw.SDA(training=few).members()
+    assert {one.options.learning_rate for one in members} == {3e-3}
 
 
 def test_impossible_arguments_are_refused(parts):

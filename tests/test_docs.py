@@ -265,7 +265,7 @@ def test_the_example_of_a_new_model_obeys_the_laws():
 def test_training_options_and_their_defaults_are_described():
     rows = dict(re.findall(r"^\| `(\w+)` \| (\S+) \|", PAGES["training"], re.MULTILINE))
     rows = {name: said for name, said in rows.items() if name in vars(sw.Training())}
-    assert rows == {one.name: str(one.default) for one in dataclasses.fields(sw.Training)}
+    assert rows == {one.name: str(one.default) for one in dataclasses.fields(sw.training.Options)}
 
 
 def test_layers_are_described():

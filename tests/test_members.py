@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from populations import MEMBERS, SIZES, task
 from setwise.models import ZOO
-from setwise.training import Member, Training
+from setwise.training import Member, Options
 from setwise.training.chunk import _numbers
 from setwise.training.members import Layout, Population, Stream, Task, plan
 from setwise.training.stopping import Standings, Stopping
 
-OPTIONS = [Training(batch_size=size) for size in (16, 128)]
+OPTIONS = [Options(batch_size=size) for size in (16, 128)]
 members = st.lists(
     st.builds(Member, st.sampled_from(OPTIONS), st.integers(0, 2), st.integers(0, 3)),
     min_size=1,
@@ -65,21 +65,22 @@ def test_streams_are_shared_out_evenly():
 def test_those_alike_agree_in_recipe_batch_size_objective_and_features():
     tasks = [task(), task("wider"), task(split=1)]
     population = Population(ZOO["sdw"], SIZES, tasks, MEMBERS)
-    plain = Member(Training(batch_size=16))
-    same = [Member(Training(batch_size=16, dropout=0.3, learning_rate=1.0), seed=3, task=2), plain]
+    plain = Member(Options(batch_size=16))
+    same = [Member(Options(batch_size=16, dropout=0.3, learning_rate=1.0), seed=3, task=2), plain]
     other = [
-        Member(Training(batch_size=17)),
-        Member(Training(batch_size=16, objective="pairwise")),
-        Member(Training(batch_size=16), task=1),
-        Member(Training(batch_size=16), blueprint=ZOO["sde"]),
+        Member(Options(batch_size=17)),
+        Member(Options(batch_size=16, objective="pairwise")),
+        Member(Options(batch_size=16, decoupled_weight_decay=False)),
+        Member(Options(batch_size=16), task=1),
+        Member(Options(batch_size=16), blueprint=ZOO["sde"]),
     ]
-    assert population.alike(Member(Training(batch_size=16), blueprint=ZOO["sdw"])) == (
+    assert population.alike(Member(Options(batch_size=16), blueprint=ZOO["sdw"])) == (
         population.alike(plain)
     )
     assert all(population.alike(one) == population.alike(plain) for one in same)
     assert all(population.alike(one) != population.alike(plain) for one in other)
     # A batch has no more sets than there are: 63 here.
-    large = [Member(Training(batch_size=size)) for size in (63, 100)]
+    large = [Member(Options(batch_size=size)) for size in (63, 100)]
     assert population.alike(large[0]) == population.alike(large[1])
 
 

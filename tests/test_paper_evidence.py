@@ -261,7 +261,7 @@ def test_parameters_are_counted_as_our_sda_has_them(wiring, reads, k):
 
 
 def test_our_training_decays_as_the_page_says():
-    training = sw.Training()
+    training = sw.training.Options()
     assert training.batch_size == evidence.BATCH
     for epochs in page.EPOCHS:
         left = training.rate(epochs) / training.rate(0)

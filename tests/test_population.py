@@ -19,7 +19,7 @@ from populations import (
     weights,
 )
 from setwise.choices import bucket
-from setwise.training import Member, Training
+from setwise.training import Member, Options
 from setwise.training.chunk import Chunk
 from setwise.training.loop import Program
 
@@ -38,6 +38,14 @@ def test_tasks_and_seeds_may_differ_and_so_may_the_numbers_of_features_and_sets(
     tasks = [task(), task("wider"), task(share=0.6)]
     members = [Member(DROPPING, seed, number) for seed, number in ((0, 0), (1, 1), (5, 0), (0, 2))]
     assert_as_alone([*members, Member(replace(DROPPING, weight_decay=0.5), 5, 0)], tasks)
+
+
+def test_so_it_is_with_either_form_of_weight_decay():
+    coupled = replace(QUICK, weight_decay=0.3, decoupled_weight_decay=False)
+    members = [Member(coupled), Member(replace(coupled, decoupled_weight_decay=True))]
+    assert_as_alone(members)
+    first, second = (weights(one) for one in population(members))
+    assert any(not np.allclose(a, b, rtol=1e-3) for a, b in zip(first, second, strict=True))
 
 
 def test_so_it_is_with_sets_of_all_sizes_weights_context_and_an_outside_option():
@@ -150,7 +158,7 @@ def test_a_diverging_member_ends_alone():
 
 def test_weights_that_are_no_numbers_are_never_the_best():
     """One step an epoch: the loss is fine, the weights after it are not; nor is their accuracy."""
-    options = Training(epochs=1, learning_rate=1e38, stop_on="accuracy")
+    options = Options(epochs=1, learning_rate=1e38, stop_on="accuracy")
     (one,) = population([Member(options)])
     assert (one.diverged, one.best_epoch) == (True, -1)
     assert np.isfinite(np.concatenate([leaf.ravel() for leaf in weights(one)])).all()

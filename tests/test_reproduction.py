@@ -84,6 +84,7 @@ def test_the_paper_preset_is_the_papers_protocol():
     training = protocol.training
     assert (training.batch_size, training.decay, training.decay_every) == (128, 0.95, 10)
     assert (training.stop_on, training.patience) == ("accuracy", 25)
+    assert not training.decoupled_weight_decay
     assert protocol.tuning.space == "paper"
 
 
@@ -108,7 +109,7 @@ def test_the_parts_have_the_papers_methods():
 
 
 def test_networks_have_the_papers_sizes_and_the_protocols_training():
-    protocol = Protocol(training=sw.Training(epochs=7, stop_on="accuracy"))
+    protocol = Protocol(training=sw.training.Options(epochs=7, stop_on="accuracy"))
     ranknet = protocol.estimator(Method("ranknet"))
     assert (ranknet.hidden, ranknet.training.objective, ranknet.training.epochs) == (
         512, "pairwise", 7,

@@ -12,13 +12,14 @@ import setwise as sw
 from setwise.choices import Encoding, Schema
 from setwise.choices import choices as choices_module
 from setwise.models import ZOO, Sizes
-from setwise.training import Training, checkpoint, fit, fitting, shards
+from setwise.training import Options, checkpoint, fit, fitting, shards
 from setwise.training.device import to_device
 from setwise.training.shards import Batches, Shard, Streamed
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
-OPTIONS = Training(epochs=2, batch_size=16, dropout=0.1)
+TRAINING = sw.Training(epochs=2, batch_size=16, dropout=0.1)
+OPTIONS = TRAINING.over(Options())
 SIZES = Sizes(dimension=3, components=2, hidden=4)
 
 
@@ -111,7 +112,7 @@ def test_every_set_is_seen_once_an_epoch_in_another_order(tmp_path, items):
 def test_data_of_one_shard_train_as_data_in_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(shards, "ROWS_A_SHARD", 10_000)
     choices = drawn()
-    kwargs = {"dimension": 3, "components": 2, "hidden": 4, "training": OPTIONS}
+    kwargs = {"dimension": 3, "components": 2, "hidden": 4, "training": TRAINING}
     one = sw.SDA.paper(**kwargs).fit(choices)
     other = sw.SDA.paper(**kwargs).fit(stored(choices, tmp_path))
     for mine, yours in zip(weights(one.model_), weights(other.model_), strict=True):
@@ -158,7 +159,7 @@ def test_estimators_take_data_on_disk_for_everything(tmp_path):
     choices = drawn(sets=900)
     disk = stored(choices, tmp_path)
     train, valid, test = sw.split(disk)
-    kwargs = {"dimension": 3, "components": 2, "hidden": 4, "training": OPTIONS}
+    kwargs = {"dimension": 3, "components": 2, "hidden": 4, "training": TRAINING}
     model = sw.SDA.paper(**kwargs).fit(train, valid)
     assert len(model.history_) == 2
     in_memory = test.in_memory()
@@ -173,7 +174,7 @@ def test_estimators_take_data_on_disk_for_everything(tmp_path):
 
 def test_an_ensemble_on_disk_trains_member_by_member(tmp_path):
     disk = stored(drawn(), tmp_path)
-    kwargs = {"dimension": 3, "components": 2, "hidden": 4, "training": OPTIONS}
+    kwargs = {"dimension": 3, "components": 2, "hidden": 4, "training": TRAINING}
     both = sw.SDA.paper(ensemble=2, **kwargs).fit(disk, checkpoint=tmp_path / "kept")
     alone = sw.SDA.paper(seed=1, **kwargs)
     train, valid = sw.split(disk, (0.8, 0.2), seed=0)
@@ -189,7 +190,7 @@ def test_comparison_and_tuning_take_data_on_disk(tmp_path):
     result = sw.compare(["mnl", "random"], disk, splits=2)
     in_memory = sw.compare(["mnl", "random"], disk.in_memory(), splits=2)
     np.testing.assert_array_equal(result.values("nll"), in_memory.values("nll"))
-    small = sw.SDA.paper(dimension=2, components=2, hidden=2, training=Training(epochs=1))
+    small = sw.SDA.paper(dimension=2, components=2, hidden=2, training=sw.Training(epochs=1))
     tuned = sw.tune(small, disk, tuning=sw.Tuning(trials=2, storage=None))
     assert len(tuned.trials) == 2
 
@@ -199,7 +200,7 @@ def test_divergence_is_said_at_the_shard_where_it_happens(tmp_path):
     done = []
     with pytest.raises(sw.InputError, match="training diverged in epoch 0"):
         fit(
-            model_of(train), train, valid, Training(epochs=2, batch_size=16, learning_rate=1e38),
+            model_of(train), train, valid, Options(epochs=2, batch_size=16, learning_rate=1e38),
             on_shard=lambda epoch, shard, of: done.append(shard),
         )  # fmt: skip
     assert len(done) < Streamed(train, 16).shards - 1

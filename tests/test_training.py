@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 
 import setwise as sw
+from setwise._trees import with_arrays
 from setwise.choices import Schema
 from setwise.models import ZOO, Sizes
-from setwise.training import Training, fit
+from setwise.training import Options, fit
 from setwise.training.fitting import Fit
 from setwise.training.stopping import Stopping
 
-QUICK = Training(epochs=4, learning_rate=1e-2, patience=10)
-TO_THE_OPTIMUM = Training(
+QUICK = Options(epochs=4, learning_rate=1e-2, patience=10)
+TO_THE_OPTIMUM = Options(
     epochs=200, batch_size=250, learning_rate=0.1, decay=0.6, weight_decay=0.0, patience=200
 )
 
@@ -76,19 +77,48 @@ def test_sample_weights_move_the_optimum_as_in_newton():
     np.testing.assert_allclose(learned, exact.coef_, atol=0.02)
 
 
+@pytest.mark.parametrize("decoupled", [True, False])
+def test_both_forms_of_weight_decay_are_those_of_adamw_and_of_adam_with_l2(decoupled):
+    """Three steps, each on all sets, beside the textbook's in NumPy."""
+    train, valid = encoded(sets=100, items=4)
+    x = np.asarray(train.items, np.float64).reshape(len(train), 4, 4)
+    theta = np.array([1.0, -2.0, 0.5, 3.0])
+    start = with_arrays(
+        ZOO["mnl"].skeleton(4, Sizes()), {"F.theta": theta.astype(np.float32)[:, None, None]}
+    )
+    rate, weight_decay, m, v = 0.01, 0.3, np.zeros(4), np.zeros(4)
+    for step in (1, 2, 3):
+        p = np.exp(x @ theta)
+        p /= p.sum(1, keepdims=True)
+        chosen = x[np.arange(len(x)), train.chosen]
+        gradient = (np.einsum("si,sid->sd", p, x) - chosen).mean(0)
+        gradient += 0 if decoupled else weight_decay * theta
+        m, v = 0.9 * m + 0.1 * gradient, 0.999 * v + 0.001 * gradient**2
+        direction = m / (1 - 0.9**step) / (np.sqrt(v / (1 - 0.999**step)) + 1e-8)
+        direction += weight_decay * theta if decoupled else 0
+        theta = theta - rate * direction
+    options = Options(
+        epochs=3, learning_rate=rate, decay=1.0, weight_decay=weight_decay,
+        decoupled_weight_decay=decoupled,
+    )  # fmt: skip
+    result = fit(start, train, valid, options)
+    assert result.best_epoch == 2, "what is kept is the model after the third step"
+    np.testing.assert_allclose(np.asarray(result.model.F.theta).ravel(), theta, rtol=1e-5)
+
+
 def test_weight_decay_shrinks_and_learning_rate_decays_every_so_many_epochs():
     data = encoded()
     free = trained(dataclasses.replace(QUICK, weight_decay=0.0), data=data)
     held = trained(dataclasses.replace(QUICK, weight_decay=2.0), data=data)
     size = [sum(float((w**2).sum()) for w in weights(one)) for one in (free, held)]
     assert size[1] < 0.9 * size[0]
-    options = Training(learning_rate=1.0, decay=0.5, decay_every=10)
+    options = Options(learning_rate=1.0, decay=0.5, decay_every=10)
     assert [options.rate(epoch) for epoch in (0, 9, 10, 29, 30)] == [1, 1, 0.5, 0.25, 0.125]
 
 
 @pytest.mark.parametrize("objective", ["cross_entropy", "pairwise", "listwise"])
 def test_every_objective_learns_to_rank(objective):
-    options = Training(epochs=40, learning_rate=0.05, objective=objective, stop_on="accuracy")
+    options = Options(epochs=40, learning_rate=0.05, objective=objective, stop_on="accuracy")
     choices = sw.datasets.generate("mnl", sets=800, items=5, features=4).choices
     train, valid = sw.split(choices, (0.7, 0.3))
     exact = sw.MNL().fit(train)
@@ -103,9 +133,12 @@ def test_every_objective_learns_to_rank(objective):
 def test_the_best_weights_are_kept_not_the_last(stop_on):
     """A learning rate that grows spoils the model: the kept one has the best epoch's measures."""
     train, valid = encoded()
-    options = Training(
-        epochs=9, learning_rate=0.01, decay=3.0, decay_every=1, stop_on=stop_on, patience=9
-    )
+
+    class Growing(Options):
+        def rate(self, epoch):
+            return 0.01 * 3.0**epoch
+
+    options = Growing(epochs=9, stop_on=stop_on, patience=9)
     result = trained(options, "sda", data=(train, valid))
     measured = sw.metrics.measure(
         sw.training.row_log_probabilities(result.model, valid), valid.offsets, valid.chosen
@@ -119,7 +152,7 @@ def test_the_best_weights_are_kept_not_the_last(stop_on):
 
 
 def test_patience_ends_training():
-    options = Training(epochs=200, learning_rate=0.3, patience=3)
+    options = Options(epochs=200, learning_rate=0.3, patience=3)
     result = trained(options)
     assert len(result.history) == result.best_epoch + 1 + 3
 
@@ -147,7 +180,7 @@ def test_sizes_in_several_buckets_train_as_well_as_in_one():
     schema = Schema.fit(train)
     data = schema.encode(train), schema.encode(valid)
     assert len(sw.choices.bucket(data[0].sizes)) == 2
-    options = Training(epochs=40, learning_rate=0.05, weight_decay=0.0)
+    options = Options(epochs=40, learning_rate=0.05, weight_decay=0.0)
     result = trained(options, "mnl", data=data)
     exact = sw.MNL().fit(train).evaluate(valid)
     assert min(r["nll"] for r in result.history) == pytest.approx(exact.nll, abs=0.02)
@@ -223,8 +256,12 @@ def test_ctrl_c_before_the_first_epoch_ends_is_an_interrupt(monkeypatch):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ({"epochs": 0}, "epochs=0 must be at least 1"),
-        ({"learning_rate": 0.0}, "learning_rate=0.0 must be positive"),
+        ({"epochs": 0}, "epochs=0 must be a whole number of at least 1"),
+        ({"epochs": 2.5}, "epochs=2.5 must be a whole number of at least 1"),
+        ({"batch_size": True}, "batch_size=True must be a whole number"),
+        ({"learning_rate": 0.0}, "learning_rate=0.0 must be a number above 0"),
+        ({"learning_rate": "1e-3"}, "learning_rate='1e-3' must be a number above 0"),
+        ({"decay": 5}, "decay=5 must be a number above 0 and at most 1"),
         ({"dropout": 1.0}, "dropout=1.0 must be"),
         ({"weight_decay": -1.0}, "weight_decay=-1.0"),
         ({"weight_decay": float("nan")}, "weight_decay=nan"),
@@ -232,9 +269,22 @@ def test_ctrl_c_before_the_first_epoch_ends_is_an_interrupt(monkeypatch):
         ({"objective": "hinge"}, "objective='hinge'"),
     ],
 )
+@pytest.mark.usefixtures("unchecked_types")
 def test_bad_options_are_refused(option, message):
-    with pytest.raises(sw.InputError, match=message):
-        Training(**option)
+    for kind in (Options, sw.Training):
+        with pytest.raises(sw.InputError, match=message):
+            kind(**option)
+
+
+def test_what_training_leaves_out_is_the_default():
+    names = [[one.name for one in dataclasses.fields(kind)] for kind in (sw.Training, Options)]
+    assert names[0] == names[1]
+    defaults = Options(learning_rate=3e-3, dropout=0.1)
+    assert sw.Training().over(defaults) == defaults
+    assert sw.Training(epochs=7, dropout=0.0).over(defaults) == Options(7, learning_rate=3e-3)
+    assert repr(sw.Training(epochs=7, dropout=0.0)) == "Training(epochs=7, dropout=0.0)"
+    with pytest.raises(sw.InputError, match="there is no option 'epoch' of training; there are: e"):
+        sw.Training().changed(epoch=3)
 
 
 @pytest.mark.slow

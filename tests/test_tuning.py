@@ -112,7 +112,7 @@ def test_unknown_arguments_are_refused():
 def test_arguments_go_to_the_estimator_or_to_its_training():
     changed = with_arguments(SMALL, {"hidden": 7, "dropout": 0.3})
     assert (changed.hidden, changed.training.dropout, changed.training.epochs) == (7, 0.3, 4)
-    assert (SMALL.hidden, SMALL.training.dropout) == (4, 0.0)
+    assert (SMALL.hidden, SMALL.training.dropout) == (4, 0.1)
 
 
 @pytest.mark.parametrize(

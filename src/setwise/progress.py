@@ -6,13 +6,13 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from setwise.training import OnEpoch, Training
+from setwise.training import OnEpoch, Options
 
 
 class EpochBar:
     """Draws epochs with their loss and, where epochs are long, how far the current one is."""
 
-    def __init__(self, draw: Callable[[int, str], None], options: Training):
+    def __init__(self, draw: Callable[[int, str], None], options: Options):
         self._draw, self._options, self._state = draw, options, ""
 
     def on_epoch(self, record: Mapping[str, int | float]) -> None:
@@ -27,7 +27,7 @@ class EpochBar:
 
 
 @contextmanager
-def epoch_bar(title: str, options: Training, wanted: bool | None) -> Iterator[EpochBar | None]:
+def epoch_bar(title: str, options: Options, wanted: bool | None) -> Iterator[EpochBar | None]:
     """The bar of one fit, or None where nobody watches."""
     with _bar("epoch", title, options.epochs, wanted) as draw:
         yield None if draw is None else EpochBar(draw, options)
@@ -67,7 +67,7 @@ def told_to(tell: Callable[[Stand], None]) -> Iterator[None]:
     """Fits in this block tell how they stand, for others to draw, and draw no bar themselves.
 
     >>> with told_to(lambda stand: print(stand.title, stand.done, "of", stand.total)):
-    ...     with epoch_bar("SDW", Training(epochs=9), wanted=None) as bar:
+    ...     with epoch_bar("SDW", Options(epochs=9), wanted=None) as bar:
     ...         bar.on_epoch({"epoch": 3, "loss": 1.0, "best": 1.1})
     SDW 0 of 9
     SDW 4 of 9

@@ -21,8 +21,7 @@ from setwise.training import Training
 
 Make = Callable[[], Estimator]
 
-PAPER_TRAINING = Training(stop_on="accuracy", patience=25)
-PAIRWISE = Training(objective="pairwise", stop_on="accuracy")
+PAPER_TRAINING = Training(decoupled_weight_decay=False, stop_on="accuracy", patience=25)
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ _MAKERS: Mapping[str, Make] = {
     "lcl": LinearContextLogit,
     "mnl_within_set": WithinSetMNL,
     "mixed_mnl": MixedMNL,
-    "ranknet": partial(ChoiceModel, "ranknet", hidden=32, training=PAIRWISE),
+    "ranknet": partial(ChoiceModel, "ranknet", hidden=32),
     "mlp": partial(ChoiceModel, "mlp", hidden=64),
     "deep_sets": partial(ChoiceModel, "deep_sets", hidden=64),
     "fate": partial(ChoiceModel, "fate", hidden=64),
@@ -76,7 +75,7 @@ _PAPER: Mapping[str, Make] = {
     "sda": partial(SDA.paper, training=PAPER_TRAINING),
     "sda_inner": partial(SDA.paper, training=PAPER_TRAINING),
     "sda_difference": partial(SDA.paper, comparison="difference", training=PAPER_TRAINING),
-    "ranknet": partial(ChoiceModel, "ranknet", hidden=512, training=PAIRWISE),
+    "ranknet": partial(ChoiceModel, "ranknet", hidden=512, training=PAPER_TRAINING),
     "deep_sets": partial(ChoiceModel, "deep_sets", hidden=256, training=PAPER_TRAINING),
 }
 

@@ -1,5 +1,6 @@
 """Estimators of the paper's models, trained by gradients: SDW, SDE and SDA."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import count, cycle, islice
 from typing import Any, Literal
@@ -7,9 +8,10 @@ from typing import Any, Literal
 from setwise._errors import InputError
 from setwise.estimators.trained import TrainedEstimator
 from setwise.models import ZOO, Blueprint, Sizes
-from setwise.training import Member, Training
+from setwise.training import Member, Options, Training
 
-SDA_TRAINING = Training(learning_rate=3e-3)
+RANKNET = Options(objective="pairwise", stop_on="accuracy")
+PAPER = Training(learning_rate=1e-3, dropout=0.1)
 WEIGHT_DECAYS = (0.3, 1.0, 3.0)
 """Of the members of SDA's ensemble: little on rich data, much on little or noisy data."""
 FINE: dict[str, Any] = {"dropout": 0.4, "decay": 0.9, "decay_every": 1}
@@ -29,7 +31,8 @@ class ChoiceModel(TrainedEstimator):
         components: k, the size of the vectors that models with the inner comparison compare.
         hidden: units in each layer of networks.
         wiring: "joint" or "shared" set networks.
-        training: how to train.
+        training: how to train; what it leaves out has the model's default. "ranknet" has the
+            pairwise objective and stops on accuracy.
         ensemble: how many models with seeds of their own to average.
         seed: of the initial weights, the order of the sets and dropout.
 
@@ -67,6 +70,10 @@ class ChoiceModel(TrainedEstimator):
             raise InputError(f"there is no model '{self.model}'; there are: {', '.join(ZOO)}")
         return ZOO[self.model]
 
+    @property
+    def default_training(self) -> Options:
+        return RANKNET if self.model == "ranknet" else Options()
+
     def sizes(self) -> Sizes:
         return Sizes(self.dimension, self.components, self.hidden, self.wiring)
 
@@ -78,7 +85,7 @@ class SDW(TrainedEstimator):
         dimension: l, the number of score functions.
         hidden: units in each layer of the set network.
         wiring: "joint" (one network sees all scores) or "shared" (one for each score alone).
-        training: how to train.
+        training: how to train; what it leaves out has the default of :class:`setwise.Training`.
         ensemble: how many models with seeds of their own to average.
         seed: of the initial weights, the order of the sets and dropout.
 
@@ -142,9 +149,11 @@ class SDA(TrainedEstimator):
         components: k, the size of the vectors that "inner" compares.
         hidden: units in each layer of the set networks.
         wiring: "joint" (one network sees all scores) or "shared" (one for each score alone).
-        training: how to train.
-        weight_decays: the members of the ensemble take these in turn; with None, all have that of
-            ``training``.
+        training: how to train; what it leaves out has the default of :class:`setwise.Training`,
+            but for a learning rate of 0.003.
+        weight_decays: the members of the ensemble take these in turn, and a single model the first.
+            With None, all have that of ``training``. "auto" is (0.3, 1.0, 3.0) for an ensemble if
+            ``training`` gives no weight decay, and None otherwise.
         ensemble: how many models to average. They come in rounds, one a weight decay; rounds have
             seeds of their own. 6 leaves out those in fine pieces, which cost most to score.
         seed: of the initial weights, the order of the sets and dropout.
@@ -165,8 +174,8 @@ class SDA(TrainedEstimator):
         components: int = 16,
         hidden: int = 16,
         wiring: Literal["joint", "shared"] = "joint",
-        training: Training = SDA_TRAINING,
-        weight_decays: tuple[float, ...] | None = WEIGHT_DECAYS,
+        training: Training = Training(),  # noqa: B008 (frozen)
+        weight_decays: Sequence[float] | Literal["auto"] | None = "auto",
         ensemble: int = 8,
         seed: int = 0,
     ):
@@ -185,14 +194,22 @@ class SDA(TrainedEstimator):
     def paper(cls, dimension: int = 24, **changed: Any) -> "SDA":
         """The model of the paper's experiments; arguments as of ``SDA`` change it.
 
+        What ``training`` leaves out is as for ``SDA``, but for a learning rate of 0.001 and a
+        dropout of 0.1.
+
         >>> SDA.paper(8).blueprint.about.formula
         '<w(s), mu(<F(x), r(s)>)>'
+        >>> SDA.paper(8, training=Training(epochs=20)).training
+        Training(epochs=20, learning_rate=0.001, dropout=0.1)
         """
         arguments: dict[str, Any] = {
             "comparison": "inner", "within_set": False, "weight_decays": None, "ensemble": 1,
-            "training": Training(dropout=0.1),
+            "training": PAPER,
         }  # fmt: skip
-        return cls(dimension, **(arguments | changed))
+        arguments |= changed
+        if isinstance(arguments["training"], Training):  # fit says so if it is something else
+            arguments["training"] = PAPER.changed(**arguments["training"].given())
+        return cls(dimension, **arguments)
 
     @property
     def blueprint(self) -> Blueprint:
@@ -205,6 +222,10 @@ class SDA(TrainedEstimator):
             )
         return ZOO["sda_inner"]
 
+    @property
+    def default_training(self) -> Options:
+        return Options(learning_rate=3e-3)
+
     def set_training(self, **options: Any) -> TrainedEstimator:
         """Change some options of training; a weight decay then holds for all members."""
         if "weight_decay" in options:
@@ -212,18 +233,16 @@ class SDA(TrainedEstimator):
         return super().set_training(**options)
 
     def members(self, task: int = 0) -> list[Member]:
-        """In rounds, one member a weight decay: with pieces, without, and with fine pieces."""
-        if self.ensemble == 1:
-            return super().members(task)
-        decays = (self.training.weight_decay,) if self.weight_decays is None else self.weight_decays
+        """In rounds, one member per weight decay: with pieces, without, and with fine pieces."""
+        options, decays = self.training_options, self._weight_decays()
         if not decays:
             raise InputError("weight_decays is empty; give some, or None for that of training")
-        rounds: list[tuple[Blueprint | None, Training]] = [(None, self.training)]
+        rounds: list[tuple[Blueprint | None, Options]] = [(None, options)]
         if self.blueprint == ZOO["sda"]:
-            patience = min(self.training.patience, FINE_PATIENCE)
-            epochs = min(self.training.epochs, FINE_EPOCHS)
-            fine = replace(self.training, **FINE, patience=patience, epochs=epochs)
-            rounds += [(ZOO["sda_straight"], self.training), (ZOO["sda_fine"], fine)]
+            patience = min(options.patience, FINE_PATIENCE)
+            epochs = min(options.epochs, FINE_EPOCHS)
+            fine = replace(options, **FINE, patience=patience, epochs=epochs)
+            rounds += [(ZOO["sda_straight"], options), (ZOO["sda_fine"], fine)]
         each = (
             Member(replace(options, weight_decay=decay), seed, task, blueprint)
             for seed, (blueprint, options) in zip(count(self.seed), cycle(rounds), strict=False)
@@ -233,3 +252,11 @@ class SDA(TrainedEstimator):
 
     def sizes(self) -> Sizes:
         return Sizes(self.dimension, self.components, self.hidden, self.wiring)
+
+    def _weight_decays(self) -> tuple[float, ...]:
+        """Those that the members take in turn."""
+        if self.weight_decays is not None and not isinstance(self.weight_decays, str):
+            return tuple(self.weight_decays)
+        given = self.weight_decays is None or self.training.weight_decay is not None
+        shared = given or self.ensemble == 1
+        return (self.training_options.weight_decay,) if shared else WEIGHT_DECAYS

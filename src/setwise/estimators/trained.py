@@ -3,7 +3,6 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from setwise.training import (
     Fit,
     Interrupted,
     Member,
+    Options,
     Task,
     Training,
     alone,
@@ -60,13 +60,24 @@ class TrainedEstimator(Estimator):
     def sizes(self) -> Sizes:
         """The sizes that the arguments ask for."""
 
+    @property
+    def default_training(self) -> Options:
+        """The options of training where ``training`` leaves them out."""
+        return Options()
+
+    @property
+    def training_options(self) -> Options:
+        """All options of training: those of ``training`` over the defaults."""
+        return self.training.over(self.default_training)
+
     def set_training(self, **options: Any) -> "TrainedEstimator":
         """Change some options of training."""
-        return self.set_params(training=replace(self.training, **options))
+        return self.set_params(training=self.training.changed(**options))
 
     def members(self, task: int = 0) -> list[Member]:
         """The models of the ensemble, for a population with this task."""
-        return [Member(self.training, self.seed + number, task) for number in range(self.ensemble)]
+        options = self.training_options
+        return [Member(options, self.seed + number, task) for number in range(self.ensemble)]
 
     def fit(
         self,
@@ -191,12 +202,12 @@ class TrainedEstimator(Estimator):
         if bad:
             raise InputError(
                 f"training of the ensemble's member with seed {bad[0]} diverged (its loss is no "
-                f"number); use a learning rate below {self.training.learning_rate:g}"
+                f"number); use a learning rate below {self.training_options.learning_rate:g}"
             )
         return fits
 
     def _to_artifact(self) -> Artifact:
-        params = self.get_params(deep=False) | {"training": asdict(self.training)}
+        params = self.get_params(deep=False) | {"training": self.training.given()}
         fitted = {name: getattr(self, f"{name}_") for name in FITTED}
         arrays = named_arrays(self.model_)
         return Artifact(type(self).__name__, params, self.schema_, fitted, arrays)

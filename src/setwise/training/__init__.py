@@ -8,7 +8,7 @@ from setwise.training.fitting import Fit, OnEpoch, OnShard, fit
 from setwise.training.group import alone
 from setwise.training.members import Member, Task
 from setwise.training.newton import Optimum, maximise
-from setwise.training.options import Training
+from setwise.training.options import Options, Training
 from setwise.training.population import Interrupted, fit_population
 from setwise.training.scoring import Validation, row_log_probabilities
 from setwise.training.selection import weigh
@@ -24,6 +24,7 @@ __all__ = [
     "OnEpoch",
     "OnShard",
     "Optimum",
+    "Options",
     "Prune",
     "Task",
     "Training",

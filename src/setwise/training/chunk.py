@@ -19,7 +19,7 @@ from setwise.training.fitting import Fit
 from setwise.training.lanes import Batches
 from setwise.training.loop import Hyper, Program, State
 from setwise.training.members import Layout, Population
-from setwise.training.options import Training
+from setwise.training.options import Options
 from setwise.training.schedule import Schedule
 from setwise.training.stopping import Standings
 
@@ -70,9 +70,11 @@ class Chunk:
         self._valid_sets, self._valid_counts = self._data.validation(layout.streams)
         self._set_up_options()
         self._schedule = self._cheapest_schedule()
+        first = self._options[0][0]
         self._program = Program(
-            self._options[0][0].objective,
+            first.objective,
             self._schedule.widths,
+            first.decoupled_weight_decay,
             self._schedule.idle,
             self._schedule.gaps,
         )
@@ -223,7 +225,7 @@ class Chunk:
         )
 
     def _hyper(self, epoch: int) -> Hyper:
-        def array(read: Callable[[Training], float]) -> jax.Array:
+        def array(read: Callable[[Options], float]) -> jax.Array:
             return jnp.asarray([[read(one) for one in row] for row in self._options], jnp.float32)
 
         keep = array(lambda one: 1 - one.dropout) if self._drops else None

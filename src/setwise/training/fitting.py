@@ -15,7 +15,7 @@ from setwise.models import Model
 from setwise.training import checkpoint, loop
 from setwise.training.checkpoint import Progress
 from setwise.training.group import Group
-from setwise.training.options import Training
+from setwise.training.options import Options
 from setwise.training.scoring import Validation
 from setwise.training.shards import Resident, Shard, Streamed
 
@@ -45,7 +45,7 @@ def fit(
     model: Model,
     train: Encoded | Encoding,
     valid: Encoded | Encoding,
-    options: Training,
+    options: Options,
     seed: int = 0,
     checkpoint_folder: Path | None = None,
     on_epoch: OnEpoch | None = None,
@@ -97,7 +97,7 @@ def fit(
     return Fit(progress.best, progress.history, progress.stopping.best_epoch, interrupted)
 
 
-def _finished(progress: Progress, options: Training) -> bool:
+def _finished(progress: Progress, options: Options) -> bool:
     state = progress.stopping
     return state.epoch + 1 >= options.epochs or (
         state.best_epoch >= 0 and state.waited >= options.patience
@@ -111,7 +111,7 @@ class _Epochs:
         self,
         train: Encoded | Encoding,
         valid: Encoded | Encoding,
-        options: Training,
+        options: Options,
         seed: int,
         group: Group,
     ):
@@ -120,7 +120,7 @@ class _Epochs:
         source = Streamed if isinstance(train, Encoding) else Resident
         self.source: Resident | Streamed = source(train, options.batch_size, group)  # type: ignore[arg-type]
         self.program = loop.Program(
-            options.objective, self.source.widths, self.source.idle,
+            options.objective, self.source.widths, options.decoupled_weight_decay, self.source.idle,
             together=self.source.batch_size if group.size > 1 else None,
         )  # fmt: skip
         self.validate = Validation(valid, group)

@@ -57,6 +57,7 @@ class Program(NamedTuple):
 
     objective: str
     widths: tuple[int, ...]  # of the buckets; with several, steps may be idle
+    decoupled: bool = True  # weight decay as in AdamW, not in the gradient
     idle: bool = False  # steps may be idle with one bucket too
     gaps: bool = False  # a batch may be empty where those of others are not
     together: int | None = None  # sets of a batch over all processes, if each has a share
@@ -87,7 +88,8 @@ def epoch(
 
         def train(arrays: Any) -> tuple[Any, Array]:
             gradient, loss = jax.lax.switch(number, [on_bucket(width) for width in widths], arrays)
-            after = eqx.filter(_moved(eqx.combine(arrays, static), gradient, hyper), eqx.is_array)
+            before = eqx.combine(arrays, static)
+            after = eqx.filter(_moved(before, gradient, hyper, program.decoupled), eqx.is_array)
             if gaps:
                 after = jax.tree.map(partial(jnp.where, sets[0] >= 0), after, arrays)
             return after, loss
@@ -173,16 +175,25 @@ def _gradient(
     return gradient, loss
 
 
-def _moved(state: State, gradient: Model, hyper: Hyper) -> State:
-    """After one step of Adam."""
-    direction, adam = ADAM.update(gradient, state.adam)
+def _moved(state: State, gradient: Model, hyper: Hyper, decoupled: bool) -> State:
+    """After one step of Adam.
+
+    Coupled, the weight decay is part of the gradient, and Adam divides it by the gradient's size.
+    """
+    trainable, rest = eqx.partition(state.model, eqx.is_inexact_array)
+
+    def decayed(direction: Array, parameter: Array) -> Array:
+        return direction + hyper.weight_decay * parameter
 
     def move(parameter: Array, direction: Array) -> Array:
-        return parameter - hyper.learning_rate * (direction + hyper.weight_decay * parameter)
+        return parameter - hyper.learning_rate * direction
 
-    trainable, rest = eqx.partition(state.model, eqx.is_inexact_array)
-    model = eqx.combine(jax.tree.map(move, trainable, direction), rest)
-    return State(model, adam)
+    if not decoupled:
+        gradient = jax.tree.map(decayed, gradient, trainable)
+    direction, adam = ADAM.update(gradient, state.adam)
+    if decoupled:
+        direction = jax.tree.map(decayed, direction, trainable)
+    return State(eqx.combine(jax.tree.map(move, trainable, direction), rest), adam)
 
 
 def _mean_over_processes(sums: Any, sets: Int[Array, ""]) -> Any:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from setwise.choices import Bucket, Encoded, bucket
 from setwise.models import Blueprint, Model, Sizes
 from setwise.training.capacity import bytes_of
-from setwise.training.options import Training
+from setwise.training.options import Options
 
 
 class Task(NamedTuple):
@@ -30,7 +30,7 @@ class Member:
     ``blueprint`` is its recipe where that is not the population's.
     """
 
-    options: Training = field(default_factory=Training)
+    options: Options = field(default_factory=Options)
     seed: int = 0
     task: int = 0
     blueprint: Blueprint | None = None
@@ -83,7 +83,11 @@ class Population:
         """Members of which this is the same can train as one program."""
         train = self.tasks[member.task].train
         widths = train.items.shape[1], train.context.shape[1]
-        return self.recipe(member), self.batch_size(member), member.options.objective, widths
+        options = member.options
+        return (
+            self.recipe(member), self.batch_size(member), options.objective,
+            options.decoupled_weight_decay, widths,
+        )  # fmt: skip
 
     def recipe(self, member: Member) -> Blueprint:
         """What the member's model is built from."""

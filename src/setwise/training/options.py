@@ -1,31 +1,39 @@
-"""How to train, as one small frozen value."""
+"""How to train: what the user says (:class:`Training`), and all of it (:class:`Options`)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from numbers import Integral, Real
+from typing import Any
 
+import numpy as np
+
+from setwise._arguments import check_all, flag, number, one_of, optional, whole
 from setwise._errors import InputError
 from setwise.training.objectives import OBJECTIVES
 
+CHECKS = {
+    "epochs": whole(),
+    "batch_size": whole(),
+    "learning_rate": number(above=0),
+    "decay": number(above=0, most=1),
+    "decay_every": whole(),
+    "weight_decay": number(least=0),
+    "decoupled_weight_decay": flag,
+    "dropout": number(least=0, below=1),
+    "objective": one_of(*OBJECTIVES),
+    "stop_on": one_of("nll", "accuracy"),
+    "patience": whole(),
+}
+"""What each option may be."""
+
 
 @dataclass(frozen=True)
-class Training:
-    """Options of gradient training: Adam with step decay and early stopping.
+class Options:
+    """Complete options of gradient training, as the trainer takes them.
 
-    Args:
-        epochs: the most passes over the training sets.
-        batch_size: sets a step.
-        learning_rate: Adam's first step size.
-        decay: factor on the learning rate every ``decay_every`` epochs.
-        decay_every: epochs between two decays.
-        weight_decay: decoupled from the gradient, as in AdamW.
-        dropout: share of the networks' hidden units dropped (the paper's keep probability is
-            ``1 - dropout``).
-        objective: "cross_entropy", "pairwise" or "listwise"; see
-            :mod:`setwise.training.objectives`.
-        stop_on: the validation measure to stop on, "nll" or "accuracy".
-        patience: epochs without a better validation measure before stopping.
+    :class:`Training` says what each option is. The defaults here are those of most estimators.
 
-    >>> Training(learning_rate=3e-3).batch_size
-    128
+    >>> Options(learning_rate=1.0, decay=0.5, decay_every=10).rate(epoch=10)
+    0.5
     """
 
     epochs: int = 300
@@ -34,28 +42,104 @@ class Training:
     decay: float = 0.95
     decay_every: int = 10
     weight_decay: float = 1e-2
+    decoupled_weight_decay: bool = True
     dropout: float = 0.0
     objective: str = "cross_entropy"
     stop_on: str = "nll"
     patience: int = 25
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "decay_every", "patience"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}={getattr(self, name)} must be at least 1")
-        for name in ("learning_rate", "decay"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name}={getattr(self, name)} must be positive")
-        if not self.weight_decay >= 0:
-            raise InputError(f"weight_decay={self.weight_decay} must not be negative")
-        if not 0 <= self.dropout < 1:
-            raise InputError(f"dropout={self.dropout} must be at least 0 and below 1")
-        if self.objective not in OBJECTIVES:
-            known = ", ".join(OBJECTIVES)
-            raise InputError(f"objective={self.objective!r} is not one of {known}")
-        if self.stop_on not in ("nll", "accuracy"):
-            raise InputError(f"stop_on={self.stop_on!r} is neither 'nll' nor 'accuracy'")
+        check_all(CHECKS, vars(self))
 
     def rate(self, epoch: int) -> float:
         """The learning rate in this epoch, counted from 0."""
         return self.learning_rate * self.decay ** (epoch // self.decay_every)
+
+
+@dataclass(frozen=True, repr=False)
+class Training:
+    """Options of gradient training: Adam with step decay and early stopping.
+
+    An option that is left out (None) has the estimator's default. Below are the defaults of most
+    estimators. Others: ``SDA`` has a learning rate of 0.003; ``SDA.paper()`` has 0.001 and a
+    dropout of 0.1; ``ChoiceModel("ranknet")`` has the pairwise objective and stops on accuracy.
+
+    Args:
+        epochs: the most passes over the training sets (300).
+        batch_size: sets per step (128).
+        learning_rate: Adam's first step size (0.001).
+        decay: factor on the learning rate every ``decay_every`` epochs, at most 1 (0.95).
+        decay_every: epochs between two decays (10).
+        weight_decay: how strongly weights are pulled towards 0 (0.01).
+        decoupled_weight_decay: True takes ``learning_rate * weight_decay`` of each weight per
+            step, as AdamW does (default). False adds ``weight_decay`` times the weight to the
+            gradient, which is Adam with an L2 penalty, as the paper's authors train.
+        dropout: share of the networks' hidden units dropped (0); the paper's keep probability is
+            ``1 - dropout``.
+        objective: "cross_entropy" (default), "pairwise" or "listwise"; see
+            :mod:`setwise.training.objectives`.
+        stop_on: the validation measure to stop on, "nll" (default) or "accuracy".
+        patience: epochs without a better validation measure before stopping (25).
+
+    >>> Training(epochs=20)
+    Training(epochs=20)
+    >>> import setwise as sw
+    >>> options = sw.SDA(training=Training(epochs=20)).training_options
+    >>> options.epochs, options.learning_rate, options.patience
+    (20, 0.003, 25)
+    """
+
+    epochs: int | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    decay: float | None = None
+    decay_every: int | None = None
+    weight_decay: float | None = None
+    decoupled_weight_decay: bool | None = None
+    dropout: float | None = None
+    objective: str | None = None
+    stop_on: str | None = None
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).copy().items():
+            optional(CHECKS[name])(name, value)
+            object.__setattr__(self, name, _plain(value))
+
+    def given(self) -> dict[str, Any]:
+        """The options that were given, by name."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    def over(self, defaults: Options) -> Options:
+        """Complete options: those given here, and the defaults for the rest."""
+        return replace(defaults, **self.given())
+
+    def changed(self, **options: Any) -> "Training":
+        """With some options changed; None leaves an option to the estimator's default.
+
+        >>> Training(epochs=20).changed(dropout=0.1)
+        Training(epochs=20, dropout=0.1)
+        """
+        unknown = [name for name in options if name not in OPTIONS]
+        if unknown:
+            raise InputError(
+                f"there is no option '{unknown[0]}' of training; there are: {', '.join(OPTIONS)}"
+            )
+        return replace(self, **options)
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={value!r}" for name, value in self.given().items())
+        return f"Training({given})"
+
+
+OPTIONS = tuple(one.name for one in fields(Training))
+"""The names of all options."""
+
+
+def _plain(value: Any) -> Any:
+    """Values of NumPy as Python's, which files can hold."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, Real) else value

@@ -43,7 +43,7 @@ def fit_population(
         sizes: of the models.
         tasks: training and validation sets; a member names one by its number.
         members: how each one trains. Members train as one program if they agree in the recipe,
-            the batch size, the objective and the number of features.
+            the batch size, the objective, the form of weight decay and the number of features.
         at_least: lanes to compile for, where fewer members come now than will later.
         prune: says after every epoch which members should stop.
         checkpoint_folder: keeps the state, so that the same call after a kill goes on from there

@@ -79,7 +79,7 @@ class Job:
             for (schema, train), (_, valid) in zip(learned, parts, strict=True)
         ]
         self._elsewhere = None if crew is None else Elsewhere(crew, self._tasks)
-        self._measure = model.training.stop_on
+        self._measure = model.training_options.stop_on
         self._batch = tuning.together
         self.storage = Storage(tuning.storage)
         maximise = self._measure == "accuracy"
@@ -259,7 +259,7 @@ class Job:
     def _name(self, task: Task, seed: int) -> str:
         """The same for the same model, space, data and seeds: then a study goes on."""
         model = self.model
-        arguments = model.get_params(deep=False) | {"training": asdict(model.training)}
+        arguments = model.get_params(deep=False) | {"training": asdict(model.training_options)}
         space = {name: str(values) for name, values in self.tuning.ranges.items()}
         tuning = [self.tuning.seed, self.tuning.pruning, SCORED]
         mark = fingerprint(None, task, [arguments, space, seed, tuning])
@@ -286,7 +286,9 @@ class _Pruner:
 
     def _hopeless(self, number: int, epoch: int, loss: float) -> bool:
         one = self._group[number]
-        if one.estimator.training.stop_on != self._measure:  # tuned itself: losses do not compare
+        if (
+            one.estimator.training_options.stop_on != self._measure
+        ):  # tuned itself: losses do not compare
             return False
         return one.claim.hopeless(epoch + 1, -loss if self._measure == "accuracy" else loss)
 

@@ -137,7 +137,7 @@ def tune_tasks(
             Tuned(
                 values=dict(study.best().params),
                 value=float(study.best().values[0]),
-                measure=model.training.stop_on,
+                measure=model.training_options.stop_on,
                 estimator=estimator,
                 trials=tuple(_trial(trial) for trial in study.finished()),
                 study=study.name,

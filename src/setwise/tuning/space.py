@@ -1,7 +1,7 @@
 """Search spaces: which arguments of an estimator to vary, and between what."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any
 
@@ -11,7 +11,7 @@ from sklearn.base import clone
 from setwise import _arguments
 from setwise._errors import InputError
 from setwise.estimators import TrainedEstimator
-from setwise.training import Training
+from setwise.training.options import OPTIONS
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,6 @@ SPACES: Mapping[str, Space] = {
     },
 }
 
-TRAINING = tuple(field.name for field in fields(Training))
-
 
 PLAIN = (bool, int, float, str, type(None))
 COMBINATIONS = 1000  # of listed values to look through for one that the estimator takes
@@ -70,7 +68,7 @@ def check(space: Space, estimator: TrainedEstimator) -> None:
     Each listed value and both ends of each range must be fit for training, beside at least one
     combination of the other listed values.
     """
-    known = [*TRAINING, *estimator.get_params(deep=False)]
+    known = [*OPTIONS, *estimator.get_params(deep=False)]
     for name, values in space.items():
         if name not in known:
             raise InputError(
@@ -149,8 +147,8 @@ def with_arguments(estimator: TrainedEstimator, values: Mapping[str, Any]) -> Tr
     >>> with_arguments(sw.SDA(), {"hidden": 32, "dropout": 0.2}).training.dropout
     0.2
     """
-    training = {name: value for name, value in values.items() if name in TRAINING}
-    own = {name: value for name, value in values.items() if name not in TRAINING}
+    training = {name: value for name, value in values.items() if name in OPTIONS}
+    own = {name: value for name, value in values.items() if name not in OPTIONS}
     fresh: TrainedEstimator = clone(estimator).set_params(**own)
     return fresh.set_training(**training)
 

@@ -1,13 +1,13 @@
 """The paper's protocol (docs/paper.md): which methods, on which sets, tuned and trained how."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from setwise._errors import InputError
 from setwise.estimators import Estimator, TrainedEstimator, named
 from setwise.experiments.reproduction.results import Method
-from setwise.training import Training
+from setwise.training import Options, Training
 from setwise.tuning import Tuning
 
 Part = Literal["table1", "ablation", "full", "figures", "all"]
@@ -62,7 +62,9 @@ class Protocol:
     sets: int = 10_000
     trials: int = 100
     space: str = "paper"
-    training: Training = Training(stop_on="accuracy", patience=25)  # noqa: RUF009 (frozen)
+    training: Options = Options(  # noqa: RUF009 (frozen)
+        decoupled_weight_decay=False, stop_on="accuracy", patience=25
+    )
     dimensions: tuple[int, ...] = DIMENSIONS
     seed: int = 0
 
@@ -97,8 +99,9 @@ class Protocol:
         """The method's estimator with the paper's sizes, and this protocol's training."""
         estimator = named(method.model, "paper")
         if isinstance(estimator, TrainedEstimator):
-            training = replace(self.training, objective=estimator.training.objective)
-            estimator.set_params(training=training)
+            objective = estimator.training_options.objective
+            options = asdict(self.training) | {"objective": objective}
+            estimator.set_params(training=Training(**options))
         if method.dimension is not None:
             estimator.set_params(dimension=method.dimension)
         return estimator
@@ -113,7 +116,7 @@ PRESETS: Mapping[str, Protocol] = {
     "quick": Protocol(
         # The paper's small steps need its many epochs.
         splits=3, sets=600, trials=4, space="training", dimensions=(1, 4, MAIN_DIMENSION),
-        training=Training(epochs=30, batch_size=32, stop_on="accuracy", patience=10),
+        training=Options(epochs=30, batch_size=32, stop_on="accuracy", patience=10),
     ),
 }  # fmt: skip
 """The paper's protocol, and one that shows the whole in minutes and proves nothing."""
