@@ -12,6 +12,7 @@ import numpy as np
 from paper_page import filled, table
 
 from setwise.experiments.reproduction import Results, Setting, write_report
+from setwise.experiments.reproduction.tables import WORSE_THAN_CHANCE
 
 DOCS = Path(__file__).parent
 PAGE = DOCS / "reproduce.md"
@@ -40,11 +41,22 @@ def overview(runs: Mapping[str, Results]) -> str:
                 f"{setting.data}, up to {setting.max_items} items",
                 f"{setting.sets:,} of {setting.available:,}",
                 len(means),
-                *(f"{100 * means[one]:.2f}" if one in means else "" for one in ("sda", "mnl")),
+                *(_shown(means, one) for one in ("sda", "mnl")),
                 f"{best} {100 * means[best]:.2f}",
                 *(taken if number == 0 else ["", "", ""]),
             ])  # fmt: skip
-    return table(HEAD, rows)
+    drawn = table(HEAD, rows)
+    if WORSE_THAN_CHANCE not in drawn:
+        return drawn
+    return f"{drawn}\n\n{WORSE_THAN_CHANCE} Worse than Random: see below."
+
+
+def _shown(means: Mapping[str, float], method: str) -> str:
+    """An accuracy in per cent, marked where guessing is better."""
+    if method not in means:
+        return ""
+    worse = means[method] < means.get("random", 0.0)
+    return f"{100 * means[method]:.2f}{WORSE_THAN_CHANCE if worse else ''}"
 
 
 def accuracy(results: Results, setting: Setting) -> dict[str, float]:

@@ -40,7 +40,7 @@ def again(folder, *options):
 
 @pytest.mark.usefixtures("quick_to_compile")
 def test_a_table_for_people(tuned):
-    assert "sdw: 3 trials a split" in tuned.stdout
+    assert "sdw: 3 trials per split" in tuned.stdout
     for words in ("best setting", "validation nll", "test top-1 %", "learning_rate", "dimension"):
         assert words in tuned.stdout
     assert "[6/6] trials" in tuned.stderr

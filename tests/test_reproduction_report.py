@@ -497,7 +497,7 @@ def test_every_number_of_the_tables_is_in_the_file(written):
     line = next(
         line for line in (written / "report.md").read_text().splitlines() if "| SDA |" in line
     )
-    assert line.split(" | ")[2].strip("*") == shown
+    assert line.split(" | ")[2].strip("*†") == shown
     assert {row["table"] for row in rows} >= {
         "settings", "table1", "table1_own", "full", "ablation", "beside", "methods_friedman",
         "methods_pairs", "figure_dimensions", "figure_classical", "figure_regions",
@@ -563,6 +563,48 @@ def test_any_name_stays_in_its_cell(name):
 
 
 # The terminal
+
+
+def test_rows_worse_than_random_are_marked_and_explained():
+    where = setting()
+    found = results(
+        "table1",
+        outcomes(where, Method("sda"), [0.3, 0.34]),
+        outcomes(where, Method("mnl"), [0.1, 0.12]),
+        outcomes(where, Method("sdw"), [0.3, 0.3], nll=9.0),
+        outcomes(where, Method("random"), [0.14, 0.14]),
+    )
+    first, own = main_tables(Measured(found), TABLE)
+    marks = {row.name: [cell.mark for cell in row.cells] for row in first.rows}
+    assert marks == {"SDA": [""] * 3, "SDW": [""] * 3, "MNL": ["†"] * 3, "Random": [""] * 3}
+    assert sum(note.startswith("† Worse than Random") for note in first.notes) == 1
+    nll = {row.name: row.cells[1].mark for row in own.rows}
+    assert nll == {"SDA": "", "SDW": "†", "MNL": "†", "Random": ""}
+    assert headline(found) == (
+        "Expedia (n ≤ 10): SDA is first by top-1 with 32.00 %, 21.00 points over MNL; worse than "
+        "Random (14.00 %): MNL."
+    )
+
+
+def test_nothing_is_marked_where_nothing_is_worse_than_random():
+    where = setting()
+    found = results(
+        "table1",
+        outcomes(where, Method("mnl"), [0.3, 0.34]),
+        outcomes(where, Method("random"), [0.14, 0.14]),
+    )
+    (first, _) = main_tables(Measured(found), TABLE)
+    assert not any("†" in str(cell) for row in first.rows for cell in row.cells)
+    assert not any("†" in note for note in first.notes)
+    assert "worse" not in headline(found)
+
+
+def test_tables_with_sda_say_which_it_is():
+    where = setting()
+    with_sda = results("ablation", outcomes(where, Method("sda"), [0.3]))
+    without = results("ablation", outcomes(where, Method("sdw"), [0.3]))
+    assert any("SDA.paper()" in note for note in ablation_tables(Measured(with_sda))[0].notes)
+    assert not any("SDA.paper()" in note for note in ablation_tables(Measured(without))[0].notes)
 
 
 def test_the_headline_names_the_first_and_its_lead():

@@ -21,8 +21,9 @@ def parts():
     return [sw.split(choices, seed=seed)[:2] for seed in range(3)]
 
 
-def searched(parts, checkpoint=None, tuning=TUNING):
-    model = sw.SDA.paper(dimension=2, hidden=3, training=TRAINING)  # has a scalar, mu's kink
+def searched(parts, checkpoint=None, tuning=TUNING, ensemble=1):
+    # It has a scalar, mu's kink.
+    model = sw.SDA.paper(dimension=2, hidden=3, training=TRAINING, ensemble=ensemble)
     return tune_tasks(model, parts, [0, 1, 2], tuning, checkpoint=checkpoint)
 
 
@@ -84,6 +85,13 @@ def test_a_finished_search_is_not_run_again(parts, tmp_path, monkeypatch):
     whole = searched(parts, path)
     monkeypatch.setattr(Job, "_fit", None)
     assert same(searched(parts, path), whole)
+
+
+def test_the_members_of_an_ensemble_are_kept(parts, tmp_path, monkeypatch):
+    path = tmp_path / "ensembles.search"
+    whole = searched(parts, path, ensemble=2)
+    monkeypatch.setattr(Job, "_fit", None)
+    assert same(searched(parts, path, ensemble=2), whole)
 
 
 def test_the_file_of_another_search_is_refused(parts, tmp_path):

@@ -36,7 +36,7 @@ def kink(z, loss):
 
 
 def in_floats(name, u, parameter):
-    """What one self adds to each item of a set: SPEC's table, written again."""
+    """What one self adds to each item of a set: the table of classical models, written again."""
     low, high = u.min(), u.max()
     spread = high - low
     position = (u - low) / spread if spread > 0 else np.zeros(len(u))

@@ -22,7 +22,7 @@ def tables(draw):
 
 
 def violating(table):
-    """SPEC: s violates IIA if some larger s' has c(s') in s and c(s') != c(s)."""
+    """By definition s violates IIA if some larger s' has c(s') in s and c(s') != c(s)."""
     return {
         s for s, larger in itertools.product(table, table)
         if set(s) < set(larger) and table[larger] in s and table[larger] != table[s]

@@ -47,7 +47,7 @@ def test_all_24_on_three_items(rho):
 
 @pytest.mark.slow
 def test_all_20736_on_four_items():
-    """SPEC: at most 9 bases, l at most 46; only violating sets need a basis."""
+    """At most 9 bases, l at most 46; only violating sets need a basis."""
     found = [rationalise(c) for c in every_choice_function(4)]
     assert len(found) == 20_736
     assert max(len(one.bases) for one in found) == 9

@@ -12,6 +12,8 @@ from optuna.trial import TrialState, create_trial
 import setwise as sw
 from setwise.experiments import tune_splits, tuning_history
 from setwise.tuning import SPACES, Range, Tuning, parse, tunable, tune_tasks, with_arguments
+from setwise.tuning.job import _Pruner
+from setwise.tuning.options import STARTUP
 from setwise.tuning.space import check
 from setwise.tuning.storage import Storage
 from setwise.tuning.study import Study, distributions
@@ -50,6 +52,7 @@ def same(one, two):
         ("dropout=0..0.5", ("dropout", Range(0, 0.5))),
         ("learning_rate=1e-4..1e-2 log", ("learning_rate", Range(1e-4, 1e-2, log=True))),
         ("wiring=joint,shared", ("wiring", ("joint", "shared"))),
+        ("within_set=True,false", ("within_set", (True, False))),
     ],
 )
 def test_ranges_on_the_command_line(text, wanted):
@@ -64,6 +67,8 @@ def test_ranges_on_the_command_line(text, wanted):
         ("hidden=", "is no range"),
         ("hidden=1..2 cubic", "is no range"),
         ("hidden=a..b", "'a' is no number"),
+        ("hidden=1..true", "'true' is no number"),
+        ("dropout=0..inf", "high=inf must be a number, and finite"),
         ("hidden=2..1", "from 2 to 1 is empty"),
         ("dropout=0..1 log", "must begin above 0"),
         ("hidden=1,2 log", "leave 'log' out"),
@@ -116,9 +121,14 @@ def test_arguments_go_to_the_estimator_or_to_its_training():
         ({"trials": 0}, "trials=0"),
         ({"batch": 0}, "batch=0"),
         ({"seed": -1}, "seed=-1"),
+        ({"trials": 2.5}, "trials=2.5 must be a whole number"),
+        ({"pruning": "no"}, "pruning='no' must be True or False"),
+        ({"storage": 3}, "storage=3 must be"),
+        ({"space": 3}, "space=3 must be one of: paper"),
         ({"space": "huge"}, "must be one of: paper, training, wide"),
     ],
 )
+@pytest.mark.usefixtures("unchecked_types")
 def test_bad_options(arguments, complaint):
     with pytest.raises(sw.InputError, match=complaint):
         Tuning(**arguments)
@@ -146,6 +156,32 @@ def test_claims_stop_at_the_number_of_trials(study):
     first = claim(study)
     assert len(first) == 3
     assert [len(claim(study)), len(claim(study))] == [2, 0]
+
+
+def test_a_large_batch_is_not_all_at_random(study, monkeypatch):
+    first = claim(study, most=50, trials=100)
+    assert len(first) == STARTUP
+    for place, one in enumerate(first):
+        study.finish(one, float(place), {}, pruned=False)
+
+    def at_random(*arguments):
+        raise AssertionError("a proposal at random")
+
+    monkeypatch.setattr("optuna.samplers.RandomSampler.sample_independent", at_random)
+    second = claim(study, most=50, trials=100)
+    assert len(second) == 50
+    assert len({tuple(one.values.values()) for one in second}) == 50
+    # The first did best: more like it are proposed than the half that chance would give.
+    best = np.log([one.values["learning_rate"] for one in first[:3]]).mean()
+    near = [abs(np.log(one.values["learning_rate"]) - best) for one in second]
+    assert np.median(near) < np.log(1e-3 / 1e-5) / 4
+
+
+def test_the_default_batches_of_a_device(monkeypatch):
+    assert (Tuning().together, Tuning().batches) == (8, 13)
+    monkeypatch.setattr("setwise.training.capacity._on_cpu", lambda: False)
+    assert (Tuning().together, Tuning().batches) == (20, 6)
+    assert Tuning(trials=4).batches == 1
 
 
 def test_a_trial_given_back_is_proposed_again(study):
@@ -370,11 +406,145 @@ def test_pruning_stops_trials_that_are_behind(monkeypatch):
     assert len(found.trials) == 12
 
 
-def test_an_ensemble_is_trained_with_the_best_setting():
-    model = SMALL.__class__(**(SMALL.get_params(deep=False) | {"ensemble": 2}))
-    found = sw.tune(model, TRAIN, VALID, tuning=QUICK)
-    assert len(found.estimator.best_epoch_) == 2
-    assert found.estimator.predict_proba(TEST).shape == TEST.rows.shape
+# Every trial scores the model that its values give
+
+
+TINY = sw.Training(epochs=3, batch_size=32, learning_rate=1e-2, patience=2)
+PLAIN = sw.SDA(2, components=2, hidden=3, within_set=False, ensemble=1, training=TINY)
+
+
+def validation_of(estimator):
+    """What a fit reached: of a single model in its best epoch, of an ensemble as evaluated."""
+    if estimator.ensemble == 1:
+        return estimator.history_[estimator.best_epoch_]["nll"]
+    return estimator.evaluate(VALID).nll
+
+
+@pytest.mark.parametrize(
+    ("model", "space"),
+    [
+        (PLAIN, {"comparison": ("difference", "inner")}),
+        (PLAIN, {"within_set": (True, False)}),
+        (PLAIN, {"wiring": ("joint", "shared")}),
+        (PLAIN, {"dimension": (1, 3)}),
+        (PLAIN, {"ensemble": (1, 2)}),
+        (PLAIN, {"seed": (0, 1)}),
+        (sw.ChoiceModel("lam", dimension=2, hidden=3, training=TINY), {"model": ("lam", "orhun")}),
+        (
+            sw.ChoiceModel("mlp", hidden=3, training=TINY),
+            {"objective": ("cross_entropy", "listwise")},
+        ),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_a_trial_reaches_what_its_values_reach_alone(model, space):
+    found = sw.tune(model, TRAIN, VALID, tuning=Tuning(6, space, batch=3, storage=None))
+    (name,) = space
+    reached = {trial.values[name]: trial.value for trial in found.trials}
+    assert len(set(reached.values())) == len(reached) == 2, "both values must be tried, and differ"
+    for value, nll in reached.items():
+        alone = with_arguments(model, {name: value}).fit(TRAIN, VALID, progress=False)
+        assert math.isclose(validation_of(alone), nll, rel_tol=1e-6)
+    assert math.isclose(found.estimator.evaluate(VALID).nll, found.value, rel_tol=1e-6)
+
+
+@pytest.mark.parametrize(("stop_on", "decays"), [("nll", (0.3, 3.0)), ("accuracy", None)])
+def test_an_ensemble_is_scored_as_it_is_returned(stop_on, decays):
+    training = dataclasses.replace(TINY, stop_on=stop_on)
+    model = sw.SDA(2, hidden=3, weight_decays=decays, ensemble=4, training=training)
+    space = {"learning_rate": Range(1e-3, 3e-2, log=True)}
+    found = sw.tune(model, TRAIN, VALID, tuning=Tuning(3, space, storage=None))
+    measured = found.estimator.evaluate(VALID)
+    expected = measured.nll if stop_on == "nll" else measured.top1
+    assert math.isclose(found.value, expected, rel_tol=1e-6)
+    best = next(trial for trial in found.trials if trial.values == found.values)
+    assert math.isclose(best.result["nll"], measured.nll, rel_tol=1e-6)
+    assert best.result["best_epoch"] == found.estimator.best_epoch_
+    assert len(found.estimator.weights_) == 4
+    other = next(trial for trial in found.trials if trial.values != found.values)
+    alone = with_arguments(model, other.values).fit(TRAIN, VALID, progress=False).evaluate(VALID)
+    assert math.isclose(other.value, alone.nll if stop_on == "nll" else alone.top1, rel_tol=1e-5)
+
+
+def test_an_ensemble_of_a_finished_study_is_trained_again(tmp_path):
+    model = sw.SDA(2, hidden=3, ensemble=2, training=TINY)
+    space = {"learning_rate": Range(1e-3, 3e-2, log=True)}
+    tuning = Tuning(3, space, batch=2, storage=tmp_path / "s.sqlite")
+    first, second = (sw.tune(model, TRAIN, VALID, tuning=tuning) for _ in range(2))
+    assert first.value == second.value
+    assert same(first.estimator, second.estimator)
+
+
+def test_pruning_an_ensemble_stops_all_its_members(monkeypatch):
+    monkeypatch.setattr("setwise.tuning.study.STARTUP", 2)
+    monkeypatch.setattr("setwise.tuning.study.WARMUP", 0)
+    monkeypatch.setattr("setwise.tuning.job.EPOCHS_BETWEEN_LOOKS", 1)
+    model = sw.SDA(2, hidden=3, ensemble=4, training=dataclasses.replace(TINY, epochs=6))
+    seen = []
+
+    class Watched(_Pruner):
+        def __call__(self, epoch, losses):
+            stopped = super().__call__(epoch, losses)
+            seen.append((epoch, set(losses), set(stopped), set(self.pruned), self._trial_of))
+            return stopped
+
+    monkeypatch.setattr("setwise.tuning.job._Pruner", Watched)
+    space = {"learning_rate": Range(1e-7, 1e-1, log=True)}
+    found = sw.tune(model, TRAIN, VALID, tuning=Tuning(12, space, 4, pruning=True, storage=None))
+    pruned = [trial for trial in found.trials if trial.pruned]
+    assert pruned
+    assert math.isclose(found.estimator.evaluate(VALID).nll, found.value, rel_tol=1e-6)
+    for _, training, stopped, trials, trial_of in seen:
+        assert stopped == {member for member in training if trial_of[member] in trials}
+
+
+# What the estimator does not take
+
+
+@pytest.mark.parametrize(
+    ("space", "complaint"),
+    [
+        ({"dropout": Range(0.0, 2.0)}, "dropout=2.0, which SDA refuses"),
+        ({"learning_rate": Range(-1.0, 1.0)}, "learning_rate=-1.0, which SDA refuses"),
+        ({"hidden": (0, 3)}, "hidden=0, which SDA refuses"),
+        ({"objective": ("cross_entropy", "foo")}, "objective='foo', which SDA refuses"),
+        ({"within_set": (False, True)}, "within_set=True, which SDA refuses"),
+        ({"hidden": "abc"}, "give a list of values, or a Range"),
+        ({"weight_decays": [(0.1,), (0.2,)]}, "which a study cannot keep"),
+    ],
+)
+def test_values_that_are_refused_are_refused_before_any_trial(space, complaint):
+    trained = []
+    tuning = Tuning(4, space, storage=None)
+    with pytest.raises(sw.InputError, match=complaint):
+        sw.tune(SMALL, TRAIN, VALID, tuning=tuning, on_trials=lambda *one: trained.append(one))
+    assert trained == []
+
+
+def test_values_that_do_not_go_together_are_trials_that_failed():
+    space = {"comparison": ("difference", "inner"), "within_set": (True, False)}
+    found = sw.tune(PLAIN, TRAIN, VALID, tuning=Tuning(9, space, batch=3, storage=None))
+    refused = [trial for trial in found.trials if trial.failed]
+    assert {(one.values["comparison"], one.values["within_set"]) for one in refused} == {
+        ("inner", True)
+    }
+    assert all("within_set=False" in one.failed for one in refused)
+    assert all(one.value == math.inf for one in refused)
+    assert len(found.trials) == 9
+    assert math.isclose(found.estimator.evaluate(VALID).nll, found.value, rel_tol=1e-6)
+
+
+def test_if_every_trial_fails_the_error_says_why():
+    tuning = Tuning(2, {"learning_rate": (1e30, 1e31)}, storage=None)
+    with pytest.raises(sw.InputError, match=r"all 2 trials .* failed, the first since: .*diverged"):
+        sw.tune(SMALL, TRAIN, VALID, tuning=tuning)
+
+
+@pytest.mark.usefixtures("unchecked_types")
+def test_lists_of_numpy_numbers_are_taken():
+    space = {"hidden": np.array([3, 4])}
+    found = sw.tune(SMALL, TRAIN, VALID, tuning=Tuning(2, space, storage=None))
+    assert type(found.values["hidden"]) is int
 
 
 # Splits

@@ -160,7 +160,7 @@ class Outcomes:
         return cls(ranks, *rest)
 
     def measured(self, weight: Float[np.ndarray, " sets"] | None = None) -> Metrics:
-        """All measures of SPEC section 6."""
+        """All measures of docs/metrics.md."""
         each = {
             "top1": self.ranks.top(1),
             "top5": self.ranks.top(5),
@@ -231,7 +231,7 @@ def measure(
     chosen: Int[np.ndarray, " sets"],
     weight: Float[np.ndarray, " sets"] | None = None,
 ) -> Metrics:
-    """All measures of SPEC section 6 for predictions of flat rows.
+    """All measures of docs/metrics.md for predictions of flat rows.
 
     ``top1``, ``top5``, ``mean_rank``, ``mrr``, ``nll`` (per choice) are means over sets with
     standard errors. ``rho2`` is McFadden's 1 - logL / logL(equal chances). ``calibration_error``

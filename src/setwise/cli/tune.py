@@ -36,7 +36,8 @@ def tune(
     ] = None,
     vary: Annotated[list[str] | None, typer.Option(help=VARY_HELP)] = None,
     batch: Annotated[
-        int | None, typer.Option(help="Trials that train together; default: 8, on a GPU 50.")
+        int | None,
+        typer.Option(help="Trials that train together, at most; default: 8, on a GPU 20."),
     ] = None,
     pruning: Annotated[bool, typer.Option("--pruning", help="Stop hopeless trials early.")] = False,
     epochs: Annotated[int | None, typer.Option(help="Most passes over the data.")] = None,
@@ -116,7 +117,10 @@ def _show(done: "list[TunedSplit]", model: str) -> None:
         for one in done
     ]
     heads = ("split", "best setting", f"validation {measure}", "test top-1 %", "test NLL")
-    show.table(heads, rows, title=f"{model}: {len(done[0].tuned.trials):,} trials a split")
+    show.table(heads, rows, title=f"{model}: {len(done[0].tuned.trials):,} trials per split")
+    reasons = [trial.failed for one in done for trial in one.tuned.trials if trial.failed]
+    if reasons:
+        show.note(f"{len(reasons):,} trials failed, the first since: {reasons[0]}")
 
 
 def _brief(value: Any) -> str:

@@ -1,7 +1,8 @@
 """The paper's own results: every value of its tables, to be read beside ours.
 
 The values are those of the preprint of Rosenfeld, Oshiba and Singer (2020). Its SDA compares items
-with the reference by an inner product, which is our ``sda``; ``sda_difference`` is not among them.
+with the reference by an inner product: that is ``setwise.SDA.paper()``, ``sda_inner`` in the zoo.
+setwise's default ``SDA()`` and ``sda_difference`` are not among its models.
 """
 
 import csv
@@ -29,7 +30,10 @@ METHODS: Mapping[str, str] = {
     "SDA with w vector variable": "sda_vector",
     "MNL with w setnn": "mnl_set",
 }
-"""The paper's names of methods, and the models of the zoo that they are."""
+"""The paper's names of methods, and what ``setwise.estimators.named(name, "paper")`` calls them.
+
+With that preset "sda" is the paper's SDA; without it, as everywhere else, it is setwise's default.
+"""
 
 COLUMNS: Mapping[str, str] = {"Top-1": "top1", "Top-5": "top5", "MRR": "mean_rank"}
 """The paper's names of measures, and ours. What it calls MRR is the mean rank (docs/paper.md)."""

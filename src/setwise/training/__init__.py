@@ -10,7 +10,7 @@ from setwise.training.members import Member, Task
 from setwise.training.newton import Optimum, maximise
 from setwise.training.options import Options, Training
 from setwise.training.population import Interrupted, fit_population
-from setwise.training.scoring import row_log_probabilities
+from setwise.training.scoring import Validation, row_log_probabilities
 from setwise.training.selection import weigh
 from setwise.training.shards import resident_or_streamed
 
@@ -28,6 +28,7 @@ __all__ = [
     "Prune",
     "Task",
     "Training",
+    "Validation",
     "alone",
     "fit",
     "fit_population",

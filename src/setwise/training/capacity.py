@@ -12,9 +12,10 @@ from jax.extend.core import jaxprs_in_params
 # `python benchmarks/population_speed.py`, section "Lanes" of benchmarks/RESULTS.md.
 LANES_ON_CPU = 8
 LANES_ON_ACCELERATOR = 2048
-# Trials of one task. On a CPU more at once would not be faster, and fewer learn from each other
-# sooner; an accelerator trains 50 in little more time than 25.
-TRIALS_ON_ACCELERATOR = 50
+# Trials of one task. On a CPU more at once would not be faster. An accelerator trains 50 in little
+# more time than 25, but trials that are proposed together do not learn from each other, and 100
+# would come in two batches.
+TRIALS_ON_ACCELERATOR = 20
 # Sets of a validation batch, in training batches: it keeps no gradients. An accelerator has less to
 # launch with more; a CPU's caches hold one (the default SDA: half the time of four).
 VALIDATION_BATCHES = 4

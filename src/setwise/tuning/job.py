@@ -1,14 +1,17 @@
 """The studies of several tasks at once: their batches train as populations."""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+from sklearn.base import clone
 
 from setwise._crew import Crew
+from setwise._errors import InputError
 from setwise.choices import Choices, Schema
 from setwise.estimators import TrainedEstimator
 from setwise.estimators.base import trainable
@@ -20,19 +23,21 @@ from setwise.training import (
     OnEpoch,
     Prune,
     Task,
+    Validation,
     fit_population,
-    trials_together,
 )
 from setwise.training.checkpoint import fingerprint
 from setwise.tuning import rounds
 from setwise.tuning.options import OnTrials, Tuning
 from setwise.tuning.rounds import Kept
-from setwise.tuning.space import check, with_arguments
+from setwise.tuning.space import check, check_combination, with_arguments
 from setwise.tuning.storage import Storage
 from setwise.tuning.study import Claim, Study
 from setwise.tuning.workers import signs_of_life
 
 EPOCHS_BETWEEN_LOOKS = 5  # at whom to prune
+SCORED = "as returned"  # part of a study's name: studies that scored single members are others
+DIVERGED = "training diverged (its loss is not a number); lower learning rates may help"
 
 
 class Learner(NamedTuple):
@@ -75,7 +80,7 @@ class Job:
         ]
         self._elsewhere = None if crew is None else Elsewhere(crew, self._tasks)
         self._measure = model.training_options.stop_on
-        self._batch = min(tuning.batch or trials_together(), tuning.trials)
+        self._batch = tuning.together
         self.storage = Storage(tuning.storage)
         maximise = self._measure == "accuracy"
         with self.storage.faults():
@@ -85,27 +90,39 @@ class Job:
             ]
         # By task, the best trial of this process, or of those before it that kept it in a file.
         self._kept: dict[int, Kept] = {}
+        self._validations: dict[int, Validation] = {}
         self._checkpoint = checkpoint
         if checkpoint is not None:
-            self._kept = rounds.resume(checkpoint, self.studies, self._skeleton)
+            self._kept = rounds.resume(checkpoint, self.studies, self._skeletons)
 
     def claim(self) -> list[Claimed]:
         """The next batch of every study."""
         tuning = self.tuning
         return [
-            Claimed(task, with_arguments(self.model, claim.values), claim)
+            Claimed(task, self._with(task, claim.values), claim)
             for task, study in enumerate(self.studies)
             for claim in study.claim(self._batch, tuning.trials, tuning.seed + task, tuning.pruning)
         ]
 
     def run(self, claimed: Sequence[Claimed], on_trials: OnTrials | None) -> None:
-        """Train a batch and tell the results; what does not end is given back."""
+        """Train a batch and tell the results; what does not end is given back.
+
+        A combination of values that the estimator refuses is a trial that failed.
+        """
         open_claims = {one.claim.trial: one for one in claimed}
         try:
             with signs_of_life(self.storage.base, frozenset(open_claims)):
-                for group in _alike(claimed):
-                    for one, fit, pruned in self._trained(group, on_trials):
-                        self._finish(one, fit, pruned)
+                sound = []
+                for one in claimed:
+                    try:
+                        check_combination(one.estimator)
+                        sound.append(one)
+                    except InputError as error:
+                        self._fail(one, {}, str(error))
+                        del open_claims[one.claim.trial]
+                for group in _alike(sound):
+                    for one, fits, pruned in self._trained(group, on_trials):
+                        self._finish(one, fits, pruned)
                         del open_claims[one.claim.trial]
         finally:
             for one in open_claims.values():
@@ -126,85 +143,116 @@ class Job:
         missing: list[Learner] = []
         for task, study in enumerate(self.studies):
             best = study.best()
-            estimator = with_arguments(self.model, best.params).set_params(seed=self.seeds[task])
+            estimator = self._with(task, best.params)
             kept = self._kept.get(task)
-            if kept is not None and kept.trial == best.number and estimator.ensemble == 1:
-                found[task] = estimator.learned(
-                    self._schemas[task], [kept.fit], self._tasks[task].valid
-                )
+            if kept is not None and kept.trial == best.number:
+                found[task] = self._learned(task, estimator, kept.fits)
             else:
                 missing.append(Learner(task, estimator))
         for group in _alike(missing):
-            for one, fits in zip(group, self._repeated(group), strict=True):
-                valid = self._tasks[one.task].valid
-                found[one.task] = one.estimator.learned(self._schemas[one.task], fits, valid)
+            for one, fits in zip(group, self._fit(group), strict=True):
+                found[one.task] = self._learned(one.task, one.estimator, fits)
         return [found[task] for task in range(len(self.studies))]
+
+    def _with(self, task: int, values: Mapping[str, Any]) -> TrainedEstimator:
+        """The estimator of a task with these values; its seed is the task's, unless it is tuned."""
+        return with_arguments(clone(self.model).set_params(seed=self.seeds[task]), values)
+
+    def _learned(
+        self, task: int, estimator: TrainedEstimator, fits: Sequence[Fit]
+    ) -> TrainedEstimator:
+        return estimator.learned(self._schemas[task], fits, self._tasks[task].valid)
 
     def _trained(
         self, group: Sequence[Claimed], on_trials: OnTrials | None
-    ) -> list[tuple[Claimed, Fit, bool]]:
-        """The fits of claims that share blueprint and sizes, and who was pruned."""
-        members = [
-            Member(one.estimator.training_options, self.seeds[one.task], one.task) for one in group
-        ]
+    ) -> list[tuple[Claimed, list[Fit], bool]]:
+        """The fits of claims whose models have the same sizes, and who was pruned."""
         pruner = _Pruner(group, self._measure)
         before, total = self._ended(), self.tuning.trials * len(self.studies)
 
         def on_epoch(record: Mapping[str, int | float]) -> None:
-            if on_trials is not None:
-                on_trials(before + int(record["finished"]), total)
+            if on_trials is not None:  # a trial's members count as parts of it
+                ended = int(record["finished"] * len(group) // record["members"])
+                on_trials(before + ended, total)
 
-        prune = pruner if self.tuning.pruning else None
-        fits = self._fit(group[0].estimator, members, prune, on_epoch)
-        if any(fit.interrupted for fit in fits):
+        fits = self._fit(group, pruner if self.tuning.pruning else None, on_epoch)
+        if any(fit.interrupted for own in fits for fit in own):
             raise KeyboardInterrupt
         return [
-            (one, fit, number in pruner.pruned)
-            for number, (one, fit) in enumerate(zip(group, fits, strict=True))
+            (one, own, number in pruner.pruned)
+            for number, (one, own) in enumerate(zip(group, fits, strict=True))
         ]
 
     def _fit(
         self,
-        estimator: TrainedEstimator,
-        members: Sequence[Member],
+        group: Sequence[SomeLearner],
         prune: Prune | None = None,
         on_epoch: OnEpoch | None = None,
-    ) -> list[Fit]:
-        return fit_population(
-            estimator.blueprint, estimator.sizes(), self._tasks, members,
-            at_least=self._batch, prune=prune, on_epoch=on_epoch, elsewhere=self._elsewhere,
-        )  # fmt: skip
+    ) -> list[list[Fit]]:
+        """The fits of each learner's members; all members train as one population.
 
-    def _finish(self, one: Claimed, fit: Fit, pruned: bool) -> None:
-        value = self._value(fit)
-        result: dict[str, int | float] = {"epochs": len(fit.history), "best_epoch": fit.best_epoch}
-        if fit.best_epoch >= 0:
-            best = fit.history[fit.best_epoch]
-            result |= {"nll": best["nll"], "accuracy": best["accuracy"]}
+        Repeated, a trial trains in the program that it had, so that it ends alike.
+        """
+        first = group[0].estimator
+        members = [_members(one) for one in group]
+        fits = iter(fit_population(
+            first.blueprint, first.sizes(), self._tasks, [one for own in members for one in own],
+            at_least=self._lanes(members), prune=prune, on_epoch=on_epoch,
+            elsewhere=self._elsewhere,
+        ))  # fmt: skip
+        return [list(islice(fits, len(own))) for own in members]
+
+    def _lanes(self, members: Sequence[Sequence[Member]]) -> int:
+        """Lanes to compile for, so that later batches use the same program."""
+        if "seed" in self.tuning.ranges:
+            return 1  # each trial has batches of its own
+        alike = (Counter((one.seed, one.blueprint) for one in own) for own in members)
+        return self._batch * max(max(counts.values()) for counts in alike)
+
+    def _finish(self, one: Claimed, fits: Sequence[Fit], pruned: bool) -> None:
+        """Tell what became of a trial; the fits of the best are kept."""
+        first = fits[0]
+        result: dict[str, Any] = {"epochs": len(first.history), "best_epoch": first.best_epoch}
+        if any(fit.diverged or fit.best_epoch < 0 for fit in (fits[:1] if pruned else fits)):
+            self._fail(one, result, DIVERGED, pruned)
+            return
+        measured = first.history[first.best_epoch]
+        if len(fits) > 1 and not pruned:
+            result["best_epoch"] = [fit.best_epoch for fit in fits]
+            result["epochs"] = max(len(fit.history) for fit in fits)
+            model = self._learned(one.task, one.estimator, fits).model_
+            measured = dict(zip(("nll", "accuracy"), self._valid(one.task)(model), strict=True))
+        result |= {name: float(measured[name]) for name in ("nll", "accuracy")}
+        value = result[self._measure]
         self.studies[one.task].finish(one.claim, value, result, pruned)
         kept = self._kept.get(one.task)
         sign = -1 if self._measure == "accuracy" else 1
         if not pruned and (kept is None or sign * value < sign * kept.value):
             number = self.studies[one.task].number(one.claim)
-            self._kept[one.task] = Kept(number, value, fit)
+            self._kept[one.task] = Kept(number, value, tuple(fits))
 
-    def _value(self, fit: Fit) -> float:
-        """The best validation measure; the worst there is for a fit that diverged."""
-        if fit.diverged or fit.best_epoch < 0:
-            return 0.0 if self._measure == "accuracy" else math.inf
-        return float(fit.history[fit.best_epoch][self._measure])
+    def _fail(
+        self, one: Claimed, result: dict[str, Any], reason: str, pruned: bool = False
+    ) -> None:
+        """A trial without a model counts, with the worst value there is, but is never the best."""
+        worst = 0.0 if self._measure == "accuracy" else math.inf
+        self.studies[one.task].finish(one.claim, worst, result | {"failed": reason}, pruned)
 
-    def _repeated(self, group: Sequence[Learner]) -> list[list[Fit]]:
-        """Train these again, or as ensembles, all at once and in the program of their trials."""
-        members = [member for one in group for member in one.estimator.members(one.task)]
-        fits = iter(self._fit(group[0].estimator, members))
-        return [list(islice(fits, one.estimator.ensemble)) for one in group]
+    def _valid(self, task: int) -> Validation:
+        """Measures models on a task's validation sets, which stay on the device."""
+        if task not in self._validations:
+            self._validations[task] = Validation(self._tasks[task].valid)
+        return self._validations[task]
 
-    def _skeleton(self, task: int, trial: int) -> Model:
-        """The model of a trial, without its weights."""
+    def _skeletons(self, task: int, trial: int) -> list[Model]:
+        """The models of a trial, without their weights."""
         values = self.studies[task].finished()[trial].params
-        estimator = with_arguments(self.model, values)
-        return estimator.blueprint.skeleton(self._schemas[task].width, estimator.sizes())
+        estimator = self._with(task, values)
+        width, sizes = self._schemas[task].width, estimator.sizes()
+        return [
+            member.recipe(estimator.blueprint).skeleton(width, sizes)
+            for member in estimator.members()
+        ]
 
     def _ended(self) -> int:
         return sum(len(study.finished()) for study in self.studies)
@@ -214,32 +262,49 @@ class Job:
         model = self.model
         arguments = model.get_params(deep=False) | {"training": asdict(model.training_options)}
         space = {name: str(values) for name, values in self.tuning.ranges.items()}
-        tuning = [self.tuning.seed, self.tuning.pruning]
+        tuning = [self.tuning.seed, self.tuning.pruning, SCORED]
         mark = fingerprint(None, task, [arguments, space, seed, tuning])
         return f"{type(model).__name__}-{mark[:16]}"
 
 
 class _Pruner:
-    """Asks Optuna every few epochs which trials to stop."""
+    """Asks Optuna every few epochs which trials to stop; an ensemble goes by its first member."""
 
     def __init__(self, group: Sequence[Claimed], measure: str):
         self._group, self._measure = group, measure
+        self._trial_of = [n for n, one in enumerate(group) for _ in one.estimator.members()]
+        self._first = {number: place for place, number in reversed([*enumerate(self._trial_of)])}
         self.pruned: set[int] = set()
 
     def __call__(self, epoch: int, losses: Mapping[int, float]) -> Collection[int]:
-        if (epoch + 1) % EPOCHS_BETWEEN_LOOKS:
-            return ()
-        stopped = []
-        for number, loss in losses.items():
-            value = -loss if self._measure == "accuracy" else loss
-            if self._group[number].claim.hopeless(epoch + 1, value):
-                stopped.append(number)
-        self.pruned.update(stopped)
-        return stopped
+        if (epoch + 1) % EPOCHS_BETWEEN_LOOKS == 0:
+            for place, loss in losses.items():
+                number = self._trial_of[place]
+                if self._first[number] == place and self._hopeless(number, epoch, loss):
+                    self.pruned.add(number)
+        # Members may train after the first of their ensemble: those of a pruned trial stop at once.
+        return [place for place in losses if self._trial_of[place] in self.pruned]
+
+    def _hopeless(self, number: int, epoch: int, loss: float) -> bool:
+        one = self._group[number]
+        if (
+            one.estimator.training_options.stop_on != self._measure
+        ):  # tuned itself: losses do not compare
+            return False
+        return one.claim.hopeless(epoch + 1, -loss if self._measure == "accuracy" else loss)
+
+
+def _members(one: Learner | Claimed) -> list[Member]:
+    """What a learner trains: every member with its own recipe, since others may have another."""
+    shared = one.estimator.blueprint
+    return [
+        replace(member, blueprint=member.recipe(shared))
+        for member in one.estimator.members(one.task)
+    ]
 
 
 def _alike(learners: Sequence[SomeLearner]) -> list[list[SomeLearner]]:
-    """Those whose models have the same sizes: each group is one recipe."""
+    """Those whose models have the same sizes: each group is one population."""
     groups: dict[Sizes, list[SomeLearner]] = defaultdict(list)
     for one in learners:
         groups[one.estimator.sizes()].append(one)

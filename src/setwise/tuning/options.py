@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from setwise._arguments import check_all, flag, one_of, optional, path, seed, whole
+from setwise.training import trials_together
 from setwise.tuning.space import SPACES, Space
 
 STORAGE = "setwise-studies.sqlite"
+STARTUP = 10
+"""Trials at random, before proposals learn from the results of others."""
 
 OnTrials = Callable[[int, int], None]
 """Called with the trials finished and the trials in all, of all tasks."""
@@ -38,8 +41,9 @@ class Tuning:
         trials: how many settings to try.
         space: what to vary: a name ("training", the paper's "paper", or "wide", with sizes too)
             or ranges by argument.
-        batch: trials that are proposed together and train as one population; by default what
-            the device trains well at once: 8 on a CPU, 50 on a GPU.
+        batch: trials that are proposed together, at most, and train as one population; by default
+            8 on a CPU and 20 on a GPU. Until ten trials have ended, at most ten come together:
+            only then do proposals learn from results.
         pruning: stop trials that do worse than the median of the others at the same epoch.
         storage: the SQLite file of the study, or the URL of a database that several machines
             share ("postgresql://..."); None keeps nothing. The same call goes on where a killed
@@ -64,3 +68,18 @@ class Tuning:
     def ranges(self) -> Space:
         """The space itself, where it was given by name."""
         return SPACES[self.space] if isinstance(self.space, str) else self.space
+
+    @property
+    def together(self) -> int:
+        """The most trials of a batch."""
+        return min(self.batch or trials_together(), self.trials)
+
+    @property
+    def batches(self) -> int:
+        """In how many batches one process proposes the trials.
+
+        >>> Tuning(trials=100, batch=20).batches, Tuning(trials=100, batch=8).batches
+        (6, 13)
+        """
+        first = STARTUP if self.together > STARTUP else 0
+        return min(first, 1) + -(-(self.trials - first) // self.together)

@@ -24,26 +24,30 @@ KIND = "search"
 
 
 class Kept(NamedTuple):
-    """The best trial of one task so far: its number, its value and its fit."""
+    """The best trial of one task so far: its number, its value and the fits of its members."""
 
     trial: int
     value: float
-    fit: Fit
+    fits: tuple[Fit, ...]
 
 
 def write(path: Path, studies: Sequence[Study], kept: Mapping[int, Kept]) -> None:
     """Write the finished trials of every study, and the best fits by task."""
     arrays = {
-        f"{task} {name}": array
+        f"{task} {number} {name}": array
         for task, one in kept.items()
-        for name, array in named_arrays(jax.tree.map(_on_device, one.fit.model)).items()
+        for number, fit in enumerate(one.fits)
+        for name, array in named_arrays(jax.tree.map(_on_device, fit.model)).items()
     }
     meta = {
         "studies": {study.name: study.told() for study in studies},
         "kept": {
             str(task): {
-                "trial": one.trial, "value": one.value, "history": list(one.fit.history),
-                "best_epoch": one.fit.best_epoch, "diverged": one.fit.diverged,
+                "trial": one.trial, "value": one.value,
+                "fits": [
+                    {"history": list(fit.history), "best_epoch": fit.best_epoch}
+                    for fit in one.fits
+                ],
             }
             for task, one in kept.items()
         },
@@ -52,11 +56,11 @@ def write(path: Path, studies: Sequence[Study], kept: Mapping[int, Kept]) -> Non
 
 
 def resume(
-    path: Path, studies: Sequence[Study], skeleton: Callable[[int, int], Model]
+    path: Path, studies: Sequence[Study], skeletons: Callable[[int, int], Sequence[Model]]
 ) -> dict[int, Kept]:
     """Give the studies the trials that the file has, if there is one; its best fits by task.
 
-    ``skeleton`` says what the model of a task's trial looks like, without weights.
+    ``skeletons`` says what the models of a task's trial look like, without weights.
     """
     if not path.exists():
         return {}
@@ -69,7 +73,7 @@ def resume(
     for study in studies:
         study.tell(meta["studies"][study.name])
     return {
-        int(task): _kept(int(task), one, arrays, skeleton) for task, one in meta["kept"].items()
+        int(task): _kept(int(task), one, arrays, skeletons) for task, one in meta["kept"].items()
     }
 
 
@@ -77,16 +81,19 @@ def _kept(
     task: int,
     one: Mapping[str, Any],
     arrays: Mapping[str, np.ndarray],
-    skeleton: Callable[[int, int], Model],
+    skeletons: Callable[[int, int], Sequence[Model]],
 ) -> Kept:
-    own = {
-        name.partition(" ")[2]: array
-        for name, array in arrays.items()
-        if name.partition(" ")[0] == str(task)
-    }
-    model = with_arrays(skeleton(task, one["trial"]), own)
-    fit = Fit(model, tuple(one["history"]), one["best_epoch"], diverged=one["diverged"])
-    return Kept(one["trial"], one["value"], fit)
+    fits = []
+    pairs = zip(skeletons(task, one["trial"]), one["fits"], strict=True)
+    for number, (skeleton, fit) in enumerate(pairs):
+        begin = f"{task} {number} "
+        own = {
+            name.removeprefix(begin): array
+            for name, array in arrays.items()
+            if name.startswith(begin)
+        }
+        fits.append(Fit(with_arrays(skeleton, own), tuple(fit["history"]), fit["best_epoch"]))
+    return Kept(one["trial"], one["value"], tuple(fits))
 
 
 def _on_device(leaf: object) -> object:

@@ -28,7 +28,11 @@ BEST_SHOWN = 10  # trials in a notebook
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting: its values, the validation measure it reached, and how long it trained."""
+    """One setting: its values, the validation measure it reached, and how long it trained.
+
+    ``value`` is that of the model as it would be returned: of an ensemble, not of a member. A
+    pruned trial has the value of its first member until then.
+    """
 
     number: int
     values: dict[str, Any]
@@ -36,10 +40,18 @@ class Trial:
     pruned: bool
     result: dict[str, Any]
 
+    @property
+    def failed(self) -> str | None:
+        """Why the trial has no model: arguments that do not go together, or a diverged loss."""
+        return self.result.get("failed")
+
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """The best setting of a study, the estimator trained with it, and all trials."""
+    """The best setting of a study, the estimator trained with it, and all trials.
+
+    ``value`` is the estimator's own validation measure, of its ensemble where it is one.
+    """
 
     values: dict[str, Any]
     value: float
@@ -99,7 +111,8 @@ def tune(
 
     Args:
         model: an estimator that trains by gradients, or its name in the zoo. What the space does
-            not name stays as it is here; ``training.stop_on`` says which measure counts.
+            not name stays as it is here; ``training.stop_on`` says which measure counts. Of an
+            ensemble every trial trains all members: to tune faster, take ``ensemble=1``.
         choices: the training sets.
         validation: sets to stop on and to compare trials by; by default a fifth of the training
             sets. Test sets have no place here: keep them for :meth:`Estimator.evaluate`.

@@ -1,15 +1,17 @@
 """Search spaces: which arguments of an estimator to vary, and between what."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, product
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 
 from setwise._arguments import check_all, flag, number
 from setwise._errors import InputError
 from setwise.estimators import TrainedEstimator
-from setwise.training.options import CHECKS, OPTIONS
+from setwise.training.options import OPTIONS
 
 
 @dataclass(frozen=True)
@@ -55,30 +57,91 @@ SPACES: Mapping[str, Space] = {
 }
 
 
+PLAIN = (bool, int, float, str, type(None))
+COMBINATIONS = 1000  # of listed values to look through for one that the estimator takes
+
+
 def check(space: Space, estimator: TrainedEstimator) -> None:
-    """Refuse a space with arguments that the estimator does not have."""
+    """Refuse a space with arguments or values that the estimator does not take.
+
+    Each listed value and both ends of each range must be fit for training, beside at least one
+    combination of the other listed values.
+    """
     if not isinstance(space, Mapping):
         raise InputError(f"the space must be a mapping of arguments to values, not {space!r}")
     estimator.check_arguments()
-    checks = {**CHECKS, **estimator.CHECKS}
-    known = [*OPTIONS, *estimator.get_params(deep=False)]
+    own = [name for name in estimator.get_params(deep=False) if name != "training"]
+    known = [*OPTIONS, *own]
     for name, values in space.items():
         if name not in known:
             raise InputError(
                 f"{type(estimator).__name__} has no argument '{name}' to tune; "
                 f"it has: {', '.join(known)}"
             )
-        if isinstance(values, Range):
-            values = (values.low, values.high)
-        elif not isinstance(values, (list, tuple)) or not values:
-            raise InputError(
-                f"the values of '{name}' to choose from must be a list of at least one, or a "
-                f"setwise.Range; not {values!r}"
-            )
-        for value in values:
-            checks[name](name, value)
+        _check_values(name, values)
     if not space:
         raise InputError("the space is empty; name at least one argument to tune")
+    for name, values in space.items():
+        for value in ends(values):
+            _check_value(name, value, space, estimator)
+
+
+def check_combination(estimator: TrainedEstimator) -> None:
+    """Refuse arguments that do not go together, before anything is trained."""
+    estimator.check_arguments()
+    estimator.blueprint  # noqa: B018 (it looks at the arguments)
+    estimator.sizes()
+    estimator.members()
+
+
+def ends(values: "Range | Sequence[Any] | np.ndarray") -> tuple[Any, ...]:
+    """The values to choose of as plain Python values; of a range its ends.
+
+    >>> ends(Range(2, 8)), ends(np.array([2, 4]))
+    ((2, 8), (2, 4))
+    """
+    if isinstance(values, Range):
+        return values.low, values.high
+    return tuple(one.item() if isinstance(one, np.generic) else one for one in values)
+
+
+def _check_values(name: str, values: Any) -> None:
+    """Whether there are values of a kind that a study can keep."""
+    if isinstance(values, Range):
+        return
+    if isinstance(values, (str, bytes)) or not isinstance(values, (Sequence, np.ndarray)):
+        raise InputError(f"'{name}' has {values!r} to choose of; give a list of values, or a Range")
+    if len(values) < 1:
+        raise InputError(f"there is no value to choose of for '{name}'")
+    for value in ends(values):
+        if not isinstance(value, PLAIN):
+            raise InputError(
+                f"'{name}' has {value!r} to choose of, which a study cannot keep; list numbers, "
+                "words, True, False or None"
+            )
+
+
+def _check_value(name: str, value: Any, space: Space, estimator: TrainedEstimator) -> None:
+    """Whether the estimator takes a value, beside its own arguments or others of the space."""
+    refused: InputError | None = None
+    for others in islice(_combinations(space, name), COMBINATIONS):
+        try:
+            check_combination(with_arguments(estimator, {**others, name: value}))
+            return
+        except InputError as error:
+            refused = refused or error
+    kind = type(estimator).__name__
+    raise InputError(
+        f"the space has {name}={value!r}, which {kind} refuses: {refused}"
+    ) from refused
+
+
+def _combinations(space: Space, but: str) -> Iterator[dict[str, Any]]:
+    """No other argument, then every combination of the others' values or ends."""
+    yield {}
+    others = {name: ends(values) for name, values in space.items() if name != but}
+    for combination in product(*others.values()):
+        yield dict(zip(others, combination, strict=True))
 
 
 def with_arguments(estimator: TrainedEstimator, values: Mapping[str, Any]) -> TrainedEstimator:
@@ -102,6 +165,8 @@ def parse(text: str) -> tuple[str, Range | tuple[Any, ...]]:
     ('learning_rate', Range(low=0.0001, high=0.01, log=True))
     >>> parse("hidden=16,32")
     ('hidden', (16, 32))
+    >>> parse("within_set=true,false")
+    ('within_set', (True, False))
     """
     name, _, values = text.partition("=")
     words = values.split()
@@ -118,12 +183,17 @@ def parse(text: str) -> tuple[str, Range | tuple[Any, ...]]:
 
 def _number(text: str) -> int | float:
     value = _value(text)
-    if isinstance(value, str):
+    if value is None or isinstance(value, (str, bool)):
         raise InputError(f"'{text}' is no number")
     return value
 
 
+WORDS = {"true": True, "false": False, "none": None}
+
+
 def _value(text: str) -> Any:
+    if text.lower() in WORDS:
+        return WORDS[text.lower()]
     for kind in (int, float):
         try:
             return kind(text)

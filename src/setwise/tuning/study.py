@@ -24,11 +24,11 @@ from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from setwise._errors import InputError
-from setwise.tuning.space import Range, Space
+from setwise.tuning.options import STARTUP
+from setwise.tuning.space import Range, Space, ends
 from setwise.tuning.storage import Storage
 from setwise.tuning.workers import Watch, this_worker
 
-STARTUP = 10  # trials at random before proposals learn from others
 WARMUP = 10  # epochs before a trial may be pruned
 
 
@@ -59,10 +59,16 @@ def distributions(space: Space) -> dict[str, BaseDistribution]:
 
 def _distribution(values: Range | Sequence[Any]) -> BaseDistribution:
     if not isinstance(values, Range):
-        return CategoricalDistribution(tuple(values))
+        return CategoricalDistribution(ends(values))
     if isinstance(values.low, int) and isinstance(values.high, int):
         return IntDistribution(values.low, values.high, log=values.log)
     return FloatDistribution(values.low, values.high, log=values.log)
+
+
+def failure(trial: FrozenTrial) -> str | None:
+    """Why a trial that ended has no model; None if it has one."""
+    reason = trial.user_attrs.get("result", {}).get("failed")
+    return None if reason is None else str(reason)
 
 
 class Study:
@@ -78,9 +84,15 @@ class Study:
             self._id = self._base.get_study_id_from_name(name)
 
     def claim(self, most: int, trials: int, seed: int, pruning: bool) -> list[Claim]:
-        """Propose and claim at most so many, of so many trials in all."""
+        """Propose and claim at most so many, of so many trials in all.
+
+        Proposals are random until :data:`STARTUP` trials have ended: no more than that come at
+        once before.
+        """
         with self._storage.lock():
             counting = self._without_the_dead()
+            if sum(trial.state.is_finished() for trial in counting) < STARTUP:
+                most = min(most, STARTUP)
             wanted = min(most, trials - len(counting))
             if wanted < 1:
                 return []
@@ -97,8 +109,15 @@ class Study:
         return [trial for trial in self.trials() if trial.state.is_finished()]
 
     def best(self) -> FrozenTrial:
-        """The best trial that ran to its end; of equals the first."""
-        complete = [trial for trial in self.trials() if trial.state == TrialState.COMPLETE]
+        """The best trial that ran to its end and did not fail; of equals the first."""
+        ended = [trial for trial in self.trials() if trial.state == TrialState.COMPLETE]
+        failures = [reason for trial in ended if (reason := failure(trial)) is not None]
+        complete = [trial for trial in ended if failure(trial) is None]
+        if not complete and failures:
+            raise InputError(
+                f"all {len(failures)} trials of study '{self.name}' failed, the first since: "
+                f"{failures[0]}"
+            )
         if not complete:
             raise InputError(f"no trial of study '{self.name}' ran to its end; try more trials")
         sign = -1 if self._direction == StudyDirection.MAXIMIZE else 1

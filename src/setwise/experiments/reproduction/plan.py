@@ -17,7 +17,6 @@ from setwise.experiments.reproduction.protocol import SIZES, Part, Protocol
 from setwise.experiments.reproduction.results import Method, Setting
 from setwise.experiments.reproduction.work import Unit
 from setwise.experiments.reproduction.workers import workers_here
-from setwise.training import trials_together
 
 LEAST_SETS = 20
 
@@ -119,9 +118,8 @@ def _seconds(method: Method, setting: Setting, protocol: Protocol) -> float:
     training, speeds = protocol.training, TRAINED_ROWS[device]
     epochs = min(EPOCHS_TO_STOP, training.epochs)
     trained = sets * setting.mean_items * epochs * protocol.trials * protocol.splits
-    rounds = -(-protocol.trials // trials_together())
     last = min(EPOCHS_OF_THE_LAST * epochs, training.epochs)
-    steps = rounds * last * sets / training.batch_size
+    steps = protocol.tuning.batches * last * sets / training.batch_size
     computed = trained / speeds.get(method.model, speeds["sda"]) + steps * SECONDS_A_STEP[device]
     together = workers_here() if device == "cpu" else 1  # an accelerator does one after another
     return SECONDS_TO_START[device] / workers_here() + computed / together

@@ -1,4 +1,4 @@
-"""The paper's protocol (SPEC section 7): which methods, on which sets, tuned and trained how."""
+"""The paper's protocol (docs/paper.md): which methods, on which sets, tuned and trained how."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -19,7 +19,7 @@ TABLE: Mapping[str, tuple[str, ...]] = {
     "non-IIA": ("mixed_mnl", "adarank", "deep_sets"),
     "basic": ("single_feature", "random"),
 }
-"""The methods of the paper's Table 1, by its groups."""
+"""The methods of the paper's Table 1, by its groups; "sda" is the paper's, `SDA.paper()`."""
 
 ABLATION = ("sda", "sda_tanh", "sda_linear", "sda_vector", "sde", "sdw", "mnl_set", "mnl")
 """The rows of its Table 4."""

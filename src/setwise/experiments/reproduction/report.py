@@ -32,6 +32,7 @@ from setwise.experiments.reproduction.tables import (
     Table,
     Value,
     ablation_tables,
+    beside_chance,
     display_name,
     full_tables,
     main_tables,
@@ -79,7 +80,7 @@ def write_report(results: Results, folder: Path) -> list[Path]:
 
 
 def headline(results: Results) -> str:
-    """Which method is first on each setting by top-1, and by how much over MNL.
+    """Which method is first on each setting by top-1, by how much over MNL, and who only guesses.
 
     >>> from setwise.experiments.reproduction.results import Method, Outcome, Setting
     >>> settings = (Setting("Expedia", 10, 900, 600, 7.5, 8),)
@@ -95,8 +96,9 @@ def headline(results: Results) -> str:
     models = dict.fromkeys(m for _, groups in families for some in groups.values() for m in some)
     said = []
     for setting in measured.settings:
-        found = {m: measured.value(setting, Method(m), TOP1) for m in models}
-        means = {model: value.mean for model, value in found.items() if value is not None}
+        each = {m: beside_chance(measured, setting, m, TOP1) for m in models}
+        found = {model: value for model, value in each.items() if value is not None}
+        means = {model: value.mean for model, value in found.items()}
         if not means:
             continue
         ranked = sorted(means, key=lambda model: -means[model])
@@ -106,6 +108,10 @@ def headline(results: Results) -> str:
         rival = next(iter(ranked[1:2]), None) if first == "mnl" else "mnl"
         if rival in means:
             text += f", {means[first] - means[rival]:.2f} points over {display_name(rival)}"
+        chance = measured.value(setting, Method("random"), TOP1)
+        worse = [display_name(model) for model, value in found.items() if value.mark]
+        if worse and chance is not None:
+            text += f"; worse than Random ({chance.mean:.2f} %): {', '.join(worse)}"
         said.append(f"{text}.")
     return " ".join(said)
 

@@ -181,7 +181,7 @@ def grid(
     """
     columns = [(setting, measure) for setting in settings for measure in measures]
     found = {
-        (group, model): [measured.value(s, Method(model), measure) for s, measure in columns]
+        (group, model): [beside_chance(measured, s, model, measure) for s, measure in columns]
         for group, models in groups.items()
         for model in models
     }
@@ -199,14 +199,32 @@ def grid(
         for _, model in rows
         for s, measure in columns
     ]
+    said = [f"{spread_note(splits)} Best of its column: bold.", *notes]
+    if any(cell.mark for row in table for cell in row.cells if cell is not None):
+        said.append(CHANCE_NOTE)
+    if any(model == "sda" for _, model in rows):
+        said.append(SDA_NOTE)
     return Table(
         key,
         title,
         "method",
         tuple((setting_name(s), measure.heading) for s, measure in columns),
         _with_best(table, [HIGHER_IS_BETTER.get(measure.name) for _, measure in columns]),
-        (f"{spread_note(splits)} Best of its column: bold.", *notes),
+        tuple(said),
     )
+
+
+def beside_chance(
+    measured: Measured, setting: Setting, model: str, measure: Measure
+) -> Value | None:
+    """A method's value, marked where Random's is better."""
+    value = measured.value(setting, Method(model), measure)
+    chance = measured.value(setting, Method("random"), measure)
+    higher = HIGHER_IS_BETTER.get(measure.name)
+    if value is None or chance is None or higher is None:
+        return value
+    worse = value.mean < chance.mean if higher else value.mean > chance.mean
+    return replace(value, mark=WORSE_THAN_CHANCE) if worse else value
 
 
 def _with_best(rows: Sequence[Row], higher: Sequence[bool | None]) -> tuple[Row, ...]:
@@ -243,6 +261,18 @@ def spread_note(splits: Iterable[int]) -> str:
     return f"Means ± standard errors over {many} random splits."
 
 
+WORSE_THAN_CHANCE = "†"
+CHANCE_NOTE = (
+    f"{WORSE_THAN_CHANCE} Worse than Random by this measure. By top-1 or ranks: on a few hundred "
+    "sets, few and small steps of gradients do not get far, and a method may end near its random "
+    "start. Such a row says more about the protocol than about the method; the exact solution of "
+    "MNL, which “setwise compare” fits, has no such trouble. By NLL alone: training stops by "
+    "accuracy, which lets probabilities grow too sure."
+)
+SDA_NOTE = (
+    "SDA is the model of the paper, “setwise.SDA.paper()”. The default of setwise, "
+    "“setwise.SDA()”, is another model and not in this table."
+)
 MEAN_RANK_NOTE = (
     "Mean rank is the column that the paper calls MRR; why is said in the documentation, "
     "“What differs from the paper, and why”."
