@@ -95,7 +95,7 @@ def check_combination(estimator: TrainedEstimator) -> None:
 
 
 def ends(values: "Range | Sequence[Any] | np.ndarray") -> tuple[Any, ...]:
-    """The values to choose of as plain Python values; of a range its ends.
+    """The values to choose from as plain Python values; of a range its ends.
 
     >>> ends(Range(2, 8)), ends(np.array([2, 4]))
     ((2, 8), (2, 4))
@@ -109,14 +109,16 @@ def _check_values(name: str, values: Any) -> None:
     """Whether there are values of a kind that a study can keep."""
     if isinstance(values, Range):
         return
-    if isinstance(values, (str, bytes)) or not isinstance(values, (Sequence, np.ndarray)):
-        raise InputError(f"'{name}' has {values!r} to choose of; give a list of values, or a Range")
-    if len(values) < 1:
-        raise InputError(f"there is no value to choose of for '{name}'")
+    listed = isinstance(values, (Sequence, np.ndarray)) and not isinstance(values, (str, bytes))
+    if not listed or len(values) < 1:
+        raise InputError(
+            f"the values of '{name}' to choose from must be a list of at least one, or a "
+            f"setwise.Range; not {values!r}"
+        )
     for value in ends(values):
         if not isinstance(value, PLAIN):
             raise InputError(
-                f"'{name}' has {value!r} to choose of, which a study cannot keep; list numbers, "
+                f"'{name}' has {value!r} to choose from, which a study cannot keep; list numbers, "
                 "words, True, False or None"
             )
 
