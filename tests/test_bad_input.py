@@ -4,6 +4,7 @@ On the command line it is the only line on standard error, begins with "error:",
 code 2, and no file is left behind.
 """
 
+import io
 import os
 import struct
 import subprocess
@@ -447,7 +448,38 @@ PREDICTIONS = {
         ["column 'brand' is a number here but was a category", "convert it", "category(brand)"],
     ),
     "empty": (HEAD, ["the table is empty"]),
+    "semicolons": (GOOD.replace(",", ";"), ["looks semicolon-separated", 'sep=";"']),
+    "decimal commas": (
+        GOOD.replace("3.5", '"3,5"').replace("2.5", '"2,5"'),
+        ["column 'cost' holds numbers as text with decimal commas", "'3,5' at row 0"],
+    ),
 }
+
+
+def test_values_that_a_model_cannot_compute_with_are_refused_on_every_way(tmp_path, refused):
+    (tmp_path / "train.csv").write_text(GOOD + ENOUGH)
+    path, file = tmp_path / "model.setwise", tmp_path / "new.parquet"
+    model = sw.MNL().fit(sw.read(tmp_path / "train.csv", **ROLES))
+    model.save(path)
+    scorer = sw.scorer.load(path)
+    frame = pl.read_csv(io.StringIO(GOOD))
+    for value in (1e39, 1e300, -1e300):
+        far = frame.with_columns(cost=pl.Series([3.5, 1.0, 2.0, value, 2.5, 1.5, 4.0]))
+        words = ["column 'cost' is", "at row 3", "standard deviations", "correct it"]
+        ways = (model.predict_proba, model.predict, model.rank, model.evaluate)
+        for method in (*ways, scorer.predict_proba):
+            with pytest.raises(InputError) as caught:
+                method(far)
+            assert_says(str(caught.value), words)
+        far.write_parquet(file)
+        assert_says(refused("predict", path, file, "--out", tmp_path / "p.parquet"), words)
+        assert_says(refused("predict", path, file), words)
+        assert_says(refused("evaluate", path, file), words)
+    near = frame.with_columns(cost=pl.Series([3.5, 1e6, 2.0, -1e6, 2.5, 1.5, 4.0]))
+    assert model.predict(near).sum() == 3
+    for one in (model, scorer):
+        assert one.predict_proba(near).sum() == pytest.approx(3)
+    assert np.isfinite(model.evaluate(near).nll)
 
 
 @pytest.mark.parametrize(("text", "words"), PREDICTIONS.values(), ids=PREDICTIONS)

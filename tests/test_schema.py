@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import setwise as sw
 from setwise import InputError, Schema
+from setwise.choices.levels import common_levels
 
 ITEMS = ["log(cost)", "impute(review)", "direct", "brand", "other(city)", "day"]
 YEAR = dt.date(2024, 1, 1)
@@ -96,13 +97,101 @@ def test_numbers_named_as_a_category_are_levels_whatever_their_type():
         (0.10, ["x=a", "x=b", "x=c"]),  # a level at the very share stays
         (0.11, ["x=a", "x=b", "x=other"]),
         (0.35, ["x=a", "x=other"]),
-        (0.99, ["x=other"]),
     ],
 )
 def test_levels_rarer_than_rare_are_grouped_as_other(rare, names):
     choices = one_column(["a"] * 60 + ["b"] * 30 + ["c"] * 10, rare=rare)
     assert Schema.fit(choices).item_names == names
-    assert raw(choices)[names[-1]].sum() == pytest.approx({3: 10, 2: 40, 1: 100}[len(names)])
+    assert raw(choices)[names[-1]].sum() == pytest.approx({3: 10, 2: 40}[len(names)])
+
+
+@pytest.mark.parametrize("feature", ["x", "impute(x)", "other(x)"])
+def test_levels_that_are_all_rare_become_one_with_a_warning(feature):
+    choices = one_column([f"name {i}" for i in range(200)], feature)
+    with pytest.warns(sw.DataWarning, match=r"all 200 levels of column 'x' .*1.00%.*popularity"):
+        names = Schema.fit(choices).item_names
+    assert names[0] == "x=other"
+    with pytest.warns(sw.DataWarning, match="all 200 levels of column 'x'"):
+        common_levels(choices)
+
+
+def test_a_column_of_one_level_is_not_called_rare():
+    assert Schema.fit(one_column(["a"] * 5)).item_names == ["x=a"]
+    assert Schema.fit(one_column(["other"] * 5)).item_names == ["x=other"]
+
+
+# Numbers of any size
+
+VALUES = np.random.default_rng(0).uniform(1, 9, 60).round(2)
+
+
+def with_value(value, at=7):
+    return np.where(np.arange(60) == at, value, VALUES)
+
+
+@pytest.mark.parametrize("factor", [1e-29, 1e-20, 1e-13, 1e-5, 1.0, 1e5, 1e20, 1e29])
+def test_numbers_of_any_sound_size_are_standardised(factor):
+    wanted = Schema.fit(one_column(VALUES)).encode(one_column(VALUES)).items
+    choices = one_column(VALUES * factor)
+    np.testing.assert_allclose(Schema.fit(choices).encode(choices).items, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (VALUES * 1e300, r"'x' is 8.*e.300 at row \d+, which is too large .*, or use log\(x\)"),
+        (with_value(1e300), "'x' is 1e.300 at row 7, which is too large"),
+        (with_value(-1e300), r"'x' is -1e.300 at row 7, which is too large .* other units$"),
+        (with_value(1e39), "'x' is 1e.39 at row 7, which is too large"),
+        (with_value(1e20), r"'x' is 1e.20 at row 7, so far from the rest .* log\(x\)"),
+        (with_value(-1e12), "'x' is -1e.12 at row 7, so far from the rest that other values"),
+        (VALUES * 1e-300, "'x' has no value above 8.*e-300, which is too small .* other units"),
+        (VALUES * 1e-310, "'x' has no value above"),
+        (np.where(VALUES > 5, 0, 5e-324), "'x' has no value above"),
+    ],
+)
+def test_numbers_that_lose_their_meaning_are_refused(values, message):
+    with pytest.raises(InputError, match=message):
+        Schema.fit(one_column(values))
+
+
+def test_context_of_the_wrong_size_is_refused_by_its_row():
+    table = trips()
+    table["age"] = np.where(table["s"] == 5, 1e300, table["age"])
+    with pytest.raises(InputError, match=r"'age' is 1e.300 at row 15, which is too large"):
+        Schema.fit(read(table))
+
+
+def test_logs_and_imputed_values_are_judged_as_the_model_sees_them():
+    assert Schema.fit(one_column(VALUES * 1e300, "log(x)")).scale[0] < 1
+    gaps = np.where(np.arange(60) == 3, np.nan, with_value(1e300))
+    with pytest.raises(InputError, match=r"'x' is 1e.300 at row 7"):
+        Schema.fit(one_column(gaps, "impute(x)"))
+
+
+def test_a_spread_of_rounding_errors_is_told():
+    with pytest.warns(sw.DataWarning, match="'x' varies by less than 1e-12 of its size"):
+        schema = Schema.fit(one_column(0.3 + np.arange(6) * 5e-17))
+    assert schema.scale == (1.0,)
+    assert Schema.fit(one_column(np.full(7, 0.1))).scale == (1.0,)
+
+
+def test_a_rare_flag_and_a_long_tail_are_sound():
+    flag = np.zeros(10_000)
+    flag[77] = 1
+    tail = np.exp(3 * np.random.default_rng(1).normal(size=10_000))
+    seconds = 1.7e9 + np.arange(10_000.0)
+    for values in (flag, tail, seconds, seconds * 1e9):
+        Schema.fit(one_column(values))
+
+
+@pytest.mark.parametrize("value", [1e9, 1e20, 1e39, 1e300, -1e300])
+@pytest.mark.parametrize("feature", ["x", "impute(x)"])
+def test_values_far_from_training_data_are_refused_by_their_row(value, feature):
+    schema = Schema.fit(one_column(VALUES, feature))
+    with pytest.raises(InputError, match=r"'x' is -?1e.* at row 7, more than 1e.07 standard dev"):
+        schema.encode(one_column(with_value(value), feature))
+    assert np.isfinite(schema.encode(one_column(with_value(1e6), feature)).items).all()
 
 
 def test_a_level_called_other_or_missing_does_not_clash():

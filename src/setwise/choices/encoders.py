@@ -1,12 +1,13 @@
 """One feature's way from a column to numbers, fitted on training data."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from setwise._errors import InputError
+from setwise._errors import DataWarning, InputError
 from setwise._shapes import Float, Float64, Int
 from setwise.choices.columns import Column
 from setwise.choices.features import Feature
@@ -67,6 +68,19 @@ class Encoder:
                 f"column '{feature.column}' has no value at all to impute from; drop it"
             )
         return cls(feature, "number", median=float(np.nanmedian(values)))
+
+    def warn_of_one_level(self, levels: Sequence[str], rare: float) -> None:
+        """Warn if all levels of a category are so rare that they become one."""
+        if self.kind != "category" or len(levels) < 2 or self.levels[:1] != (OTHER,):
+            return
+        name = self.feature.column
+        warnings.warn(
+            f"all {len(levels)} levels of column '{name}' are in fewer than {rare:.2%} of the rows "
+            "and become the single level 'other', which tells nothing; read it with a smaller "
+            f"rare=, use popularity({name}), or leave it out",
+            DataWarning,
+            stacklevel=3,
+        )
 
     def table(self, levels: Sequence[str]) -> Float64[np.ndarray, "codes m"]:
         """What each code of a column with these levels becomes; the last row is for missing ones.

@@ -1,12 +1,13 @@
 """Choices as the numbers that models see: standardised columns, of all sets or of some."""
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from setwise._errors import InputError
+from setwise._errors import DataWarning, InputError
 from setwise._memory import available_bytes
 from setwise._shapes import Float, Float64, Int
 from setwise.choices.choices import Choices
@@ -14,8 +15,21 @@ from setwise.choices.columns import Column
 from setwise.choices.encoders import Encoder
 
 Vector = Float64[np.ndarray, " m"]
-Part = tuple[int, Float[np.ndarray, " m"], Float[np.ndarray, " m"]] | Int[np.ndarray, " codes"]
-"""Of some rows: their number, mean and variance; or, of categories, how often each code is in."""
+Part = tuple[int, Vector, Vector, Vector, Vector] | Int[np.ndarray, " codes"]
+"""Of some rows: their number, mean, variance, least and largest values; or, of categories, how
+often each code is in."""
+
+LARGEST = 1e30
+SMALLEST = 1e-30
+"""Training columns lie between: their squares, and what is computed from these, stay numbers."""
+
+FARTHEST = 1e7
+"""Standard deviations from the training mean. Beyond, products of a few values exceed float32."""
+
+ROUNDING = 1e-12
+"""A spread of this share of a column's size is rounding error."""
+
+LOOKED_AT = 1000  # values per column, to see whether they stay apart
 
 COPIES = 3  # of the encoded rows: here, on their way to the device, and there
 
@@ -71,29 +85,53 @@ class Standardised:
     ) -> Float64[np.ndarray, "n m"]:
         """The standardised columns; ``fold`` is that of each row."""
         if self.table is None:
-            return (self.encoder.numbers(column) - self.mean) / self.scale
+            with np.errstate(over="ignore"):  # what is too far is refused by who asks
+                return (self.encoder.numbers(column) - self.mean) / self.scale
         return self.table[self._places(column, fold)]
 
     def summed(self, column: Column, fold: Int[np.ndarray, " n"] | None) -> Part:
         """What :meth:`moments` needs to know of some rows."""
         if self.table is None:
             values = self.columns(column, None)
-            return len(values), values.mean(0), values.var(0)
+            with np.errstate(over="ignore", invalid="ignore"):
+                mean, variance = values.mean(0), values.var(0)
+            return len(values), mean, variance, values.min(0), values.max(0)
         return np.bincount(self._places(column, fold), minlength=len(self.table))
 
     def moments(self, parts: Sequence[Part]) -> tuple[Vector, Vector]:
         """Mean and scale of the columns, from those of consecutive parts."""
         if self.table is None:
-            mean, scale = _merged(parts)
-        else:
-            counts: Any = parts[0]  # added up already, see _join
-            # Names of test data alone have codes too: not even by rounding do they count.
-            seen = np.flatnonzero(counts)
-            share, table = counts[seen] / counts.sum(), self.table[seen]
-            mean = share @ table
-            scale = np.sqrt(share @ (table - mean) ** 2)
+            return self._of_numbers(*_merged(parts))
+        counts: Any = parts[0]  # added up already, see _join
+        # Names of test data alone have codes too: not even by rounding do they count.
+        seen = np.flatnonzero(counts)
+        share, table = counts[seen] / counts.sum(), self.table[seen]
+        mean = share @ table
+        scale = np.sqrt(share @ (table - mean) ** 2)
         # A constant column keeps its unit; so does one whose spread is rounding error.
-        return mean, np.where(scale > 1e-12 * np.maximum(1, np.abs(mean)), scale, 1.0)
+        return mean, np.where(scale > ROUNDING * np.maximum(1, np.abs(mean)), scale, 1.0)
+
+    def _of_numbers(
+        self, mean: Vector, scale: Vector, low: Vector, high: Vector
+    ) -> tuple[Vector, Vector]:
+        """Mean and scale of numbers; a constant column keeps its unit."""
+        name = self.encoder.feature.column
+        size = np.maximum(np.abs(low), np.abs(high))
+        varies = high > low
+        if (varies & (size < SMALLEST)).any():
+            raise InputError(
+                f"column '{name}' has no value above {size.max():.3g}, which is too small to "
+                "compute with; use other units"
+            )
+        rounding = varies & (scale <= ROUNDING * size)
+        if rounding.any():
+            warnings.warn(
+                f"column '{name}' varies by less than {ROUNDING:g} of its size, as rounding errors "
+                "do, and is not scaled; subtract its mean, or leave it out",
+                DataWarning,
+                stacklevel=2,
+            )
+        return mean, np.where(varies & ~rounding, scale, 1.0)
 
     def _places(self, column: Column, fold: Int[np.ndarray, " n"] | None) -> Int[np.ndarray, " n"]:
         """The row of the table for each code: the last for missing ones, with a table a fold."""
@@ -177,12 +215,49 @@ class Encoding:
             fold = block._row_folds()
             for one, summed in zip(self.items, parts, strict=True):
                 if one.encoder.feature.column not in counts:
-                    _join(summed, one.summed(one.column(block.choices.columns), fold))
+                    _join(summed, block._summed(one, block.choices.columns, fold))
         each = [one.moments(summed) for one, summed in zip(self.items, parts, strict=True)]
         for one in self.context:
-            each.append(one.moments([one.summed(one.column(self.choices.context), None)]))
+            each.append(one.moments([self._summed(one, self.choices.context, None)]))
         means, scales = zip(*each, strict=True)
         return np.concatenate(means), np.concatenate(scales)
+
+    def _summed(
+        self, one: Standardised, columns: Mapping[str, Column], fold: Int[np.ndarray, " n"] | None
+    ) -> Part:
+        """What the moments of a training column need, if its values are not too large."""
+        column = one.column(columns)
+        part = one.summed(column, fold)
+        if isinstance(part, tuple) and max(-part[3].min(), part[4].max()) > LARGEST:
+            at = int(np.argmax(np.abs(one.encoder.numbers(column)[:, 0])))
+            raise InputError(
+                f"{self._named(one, column, at, columns)}, which is too large to compute with; "
+                f"correct it, or use other units{_or_log(one, column)}"
+            )
+        return part
+
+    def refuse_collapsed(self) -> None:
+        """Refuse training columns in which one value is so far out that the others become equal.
+
+        Models compute in single precision, which has seven digits.
+        """
+        block = next(self.blocks())
+        choices = block.choices
+        rooms = ((self.items, choices.columns), (self.context, choices.context))
+        for one, columns in [(one, where) for features, where in rooms for one in features]:
+            if one.table is not None or one.encoder.kind != "number":
+                continue
+            column = one.column(columns)
+            places = np.arange(0, len(column.values), max(1, len(column.values) // LOOKED_AT))
+            looked_at = column.take(places)
+            values = np.unique(one.encoder.numbers(looked_at)[:, 0])
+            seen = np.unique(one.columns(looked_at, None)[:, 0].astype(np.float32))
+            if len(values) > 2 and 2 * len(seen) <= len(values):
+                at = int(np.argmax(np.abs(one.columns(column, None)[:, 0])))
+                raise InputError(
+                    f"{block._named(one, column, at, columns)}, so far from the rest that other "
+                    f"values become equal; correct it, or leave its set out{_or_log(one, column)}"
+                )
 
     def encoded(self, dtype: type = np.float32) -> Encoded:
         """The numbers of all sets."""
@@ -225,17 +300,49 @@ class Encoding:
         for one in features:
             begin, end = end, end + one.width
             column = one.column(columns)
-            block[:, begin:end] = one.columns(column, fold)
+            values = one.columns(column, fold)
+            if one.table is None and len(values):
+                self._refuse_far(one, column, values, columns)
+            block[:, begin:end] = values
             if one.table is not None and one.width:
                 unknown = np.isnan(block[:, begin])
                 if unknown.any():
                     at = int(np.argmax(unknown))
                     one.encoder.refuse_unknown(column, at, self._table_row(at, columns))
 
+    def _refuse_far(
+        self,
+        one: Standardised,
+        column: Column,
+        values: Float[np.ndarray, "n m"],
+        columns: Mapping[str, Column],
+    ) -> None:
+        """Refuse values so far from the training data that a model's products would overflow."""
+        if max(-values.min(), values.max()) <= FARTHEST:
+            return
+        at = int(np.argmax(np.abs(values).max(1)))
+        raise InputError(
+            f"{self._named(one, column, at, columns)}, more than {FARTHEST:g} standard deviations "
+            f"from the training mean of {one.mean[0]:g}; correct it"
+        )
+
+    def _named(
+        self, one: Standardised, column: Column, at: int, columns: Mapping[str, Column]
+    ) -> str:
+        """A number with its column and row, as errors begin."""
+        name, row = one.encoder.feature.column, self._table_row(at, columns)
+        return f"column '{name}' is {column.values[at]:g} at row {row}"
+
     def _table_row(self, at: int, columns: Mapping[str, Column]) -> int:
         """The row in the table of the item (or, of context, the set's first item) at this place."""
         choices = self.choices
         return int(choices.rows[at if columns is choices.columns else choices.offsets[at]])
+
+
+def _or_log(one: Standardised, column: Column) -> str:
+    feature = one.encoder.feature
+    helps = feature.transform == "none" and bool((column.values > 0).all())
+    return f", or use log({feature.column})" if helps else ""
 
 
 def _known(counts: Mapping[str, Part], one: Standardised) -> Iterator[Part]:
@@ -251,14 +358,16 @@ def _join(parts: list[Part], part: Part) -> None:
         parts.append(part)
 
 
-def _merged(parts: Sequence[Any]) -> tuple[Vector, Vector]:
-    """Mean and standard deviation of all parts, from the number, mean and variance of each."""
+def _merged(parts: Sequence[Any]) -> tuple[Vector, Vector, Vector, Vector]:
+    """Mean, standard deviation, least and largest values of all parts, from those of each."""
     if len(parts) == 1:
-        return parts[0][1], np.sqrt(parts[0][2])
-    counts, means, variances = (np.array(column) for column in zip(*parts, strict=True))
+        _, mean, variance, low, high = parts[0]
+        return mean, np.sqrt(variance), low, high
+    counts, means, variances, lows, highs = (np.array(one) for one in zip(*parts, strict=True))
     share = counts / counts.sum()
     mean = share @ means
-    return mean, np.sqrt(share @ (variances + (means - mean) ** 2))
+    scale = np.sqrt(share @ (variances + (means - mean) ** 2))
+    return mean, scale, lows.min(0), highs.max(0)
 
 
 def with_outside(encoded: Encoded) -> Encoded:

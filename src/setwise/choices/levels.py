@@ -52,7 +52,9 @@ def _grouped(
         column = columns[feature.column]
         if column.levels is not None and not feature.popularity:
             share = max(rare, least / len(column.values))
-            kept = Encoder.fit(feature, iter([column]), share).levels
+            encoder = Encoder.fit(feature, iter([column]), share)
+            encoder.warn_of_one_level(column.levels, share)
+            kept = encoder.levels
             grouped[feature.column] = _recoded(column, [one for one in kept if one != MISSING])
     return grouped
 

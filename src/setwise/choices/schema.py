@@ -67,6 +67,8 @@ class Schema:
             Encoder.fit(feature, iter([choices.context[feature.column]]), choices.rare)
             for feature in roles.context
         ]
+        for one in [*items, *context]:
+            one.warn_of_one_level(choices.levels(one.feature.column), choices.rare)
         width = sum(len(encoder.names) for encoder in items + context)
         plain = cls(
             roles, tuple(items), tuple(context), (0.0,) * width, (1.0,) * width, choices.outside
@@ -75,7 +77,9 @@ class Schema:
         counts = {name: tally.rows for name, tally in tallies.items()}
         mean, scale = plain._seen(choices, tables).moments(counts)
         schema = replace(plain, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()))
-        return schema, schema._seen(choices, tables)
+        seen = schema._seen(choices, tables)
+        seen.refuse_collapsed()
+        return schema, seen
 
     @property
     def item_names(self) -> list[str]:

@@ -10,6 +10,7 @@ import numpy as np
 from setwise._shapes import Float32, Float64
 from setwise.choices.columns import Column
 from setwise.choices.encoders import Encoder
+from setwise.choices.encoding import FARTHEST
 from setwise.server.forms import read_as
 from setwise.server.refusals import shown
 
@@ -87,11 +88,12 @@ class Cells:
         if not self.owners:
             return np.zeros((len(rows), 0), np.float32)
         with np.errstate(over="ignore"):
-            numbers = ((self._numbers(rows) - self.mean) / self.scale).astype(np.float32)
-        if not np.isfinite(numbers).all():
-            row, place = np.argwhere(~np.isfinite(numbers))[0].tolist()
+            numbers = (self._numbers(rows) - self.mean) / self.scale
+        near = np.abs(numbers) <= FARTHEST
+        if not near.all():
+            row, place = np.argwhere(~near)[0].tolist()
             raise BadCell(row, self.owners[place], "is too far from the training data; correct it")
-        return numbers
+        return numbers.astype(np.float32)
 
     def _numbers(self, rows: Sequence[tuple[Any, ...]]) -> Float64[np.ndarray, "n m"]:
         if self.plain == tuple(range(len(rows[0]))):
