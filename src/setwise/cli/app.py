@@ -53,7 +53,8 @@ class Commands(TyperGroup):
         try:
             with show.warnings_as_notes():
                 found = super().invoke(ctx)
-            sys.stdout.flush()  # where a pipe is closed, Typer ends quietly; at exit it is too late
+            if sys.stdout is not None:
+                sys.stdout.flush()  # a closed pipe ends here quietly; at exit it is too late
             return found
         except KeyboardInterrupt:
             show.note("interrupted")

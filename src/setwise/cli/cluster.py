@@ -1,11 +1,15 @@
 """The option ``--cluster``."""
 
+import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
+
+from setwise.cli import show
 
 if TYPE_CHECKING:
     from setwise._crew import Crew
@@ -34,5 +38,32 @@ def crew(address: str | None) -> "Iterator[Crew | None]":
         return
     from setwise.cluster import crew_on
 
-    with crew_on(address) as found:
+    with apart_from_results(), crew_on(address, end_when_lost) as found:
         yield found
+
+
+@contextmanager
+def apart_from_results() -> Iterator[None]:
+    """What Ray's own processes and programs print goes to standard error, apart from results."""
+    if sys.stdout is None:  # it is closed
+        yield
+        return
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):  # Ray's Python prints, too
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def end_when_lost(address: str) -> None:
+    """Say why before Ray ends this process without a word."""
+    show.note(
+        f"error: the Ray cluster at {address} was lost: its head no longer answers; start it again "
+        "and run the same command: what is finished is kept"
+    )
+    sys.stderr.flush()
+    os._exit(2)

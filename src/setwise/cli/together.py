@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from setwise._errors import InputError
-from setwise.cli.cluster import FLAG
+from setwise.cli.cluster import FLAG, apart_from_results, end_when_lost
 from setwise.cli.source import Source
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ class Machines:
 
         path = Path(source.table)
         here = replace(source, table=str(path.absolute())) if path.exists() else source
-        return fit_on_cluster(
-            estimator, partial(here.read, seed), checkpoint=checkpoint, address=self.cluster,
-            workers=self.workers, min_workers=self.min_workers or 1,
-        )  # fmt: skip
+        with apart_from_results():
+            return fit_on_cluster(
+                estimator, partial(here.read, seed), checkpoint=checkpoint, address=self.cluster,
+                workers=self.workers, min_workers=self.min_workers or 1, on_lost=end_when_lost,
+            )  # fmt: skip

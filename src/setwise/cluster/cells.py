@@ -146,9 +146,9 @@ def _give_up(losses: int, reason: Exception) -> None:
     if losses > LOSSES:
         said = (str(reason).strip().splitlines() or [type(reason).__name__])[0]
         raise InputError(
-            f"the worker of one job was lost {losses} times in a row, perhaps for lack of memory "
-            f"({said}); give the machines more memory or fewer processors (ray start --num-cpus): "
-            "what is finished is kept"
+            f"the worker of one job was lost {losses} times in a row ({said.rstrip('.')}); if Ray "
+            "itself ended, start the cluster again; if it is for lack of memory, give the machines "
+            "more of it or fewer processors (ray start --num-cpus): what is finished is kept"
         ) from reason
 
 

@@ -1,7 +1,10 @@
 """Finding a Ray cluster, or starting one on this machine."""
 
 import os
-from collections.abc import Iterator
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -11,6 +14,12 @@ from setwise.cluster.cells import RayCrew
 
 RUNNING = "auto"
 LOCAL = "local"
+SECONDS_OF_SILENCE = 45.0
+"""After which a cluster counts as lost: after 60, Ray ends this process itself, without a word."""
+SECONDS_BETWEEN_LOOKS = 3.0
+
+OnLost = Callable[[str], None]
+"""Called with the cluster's address when it is lost, from another thread."""
 
 
 def ray_module() -> ModuleType:
@@ -28,12 +37,14 @@ def ray_module() -> ModuleType:
 
 
 @contextmanager
-def on_ray(address: str = RUNNING) -> Iterator[ModuleType]:
+def on_ray(address: str = RUNNING, on_lost: OnLost | None = None) -> Iterator[ModuleType]:
     """Ray, connected to a cluster; a connection that was there already is used, and stays.
 
     Args:
         address: "auto" for the cluster that runs (on this machine, or where ``RAY_ADDRESS``
             says), "local" to start one here for as long as this lasts, or ``host:port``.
+        on_lost: called when the cluster's head has been silent for so long that Ray will end this
+            process, which nobody can prevent.
     """
     ray = ray_module()
     if ray.is_initialized():
@@ -52,13 +63,53 @@ def on_ray(address: str = RUNNING) -> Iterator[ModuleType]:
             "for one on this machine"
         ) from error
     try:
-        yield ray
+        with watched(ray.get_runtime_context().gcs_address, on_lost):
+            yield ray
+    except ray.exceptions.RayError as error:
+        said = str(error).strip().splitlines()[0].rstrip(".")
+        raise InputError(
+            f"the Ray cluster was lost ({said}); start it again and run the same command: what is "
+            "finished is kept"
+        ) from error
     finally:
         ray.shutdown()
 
 
 @contextmanager
-def crew_on(address: str = RUNNING) -> Iterator[RayCrew]:
+def crew_on(address: str = RUNNING, on_lost: OnLost | None = None) -> Iterator[RayCrew]:
     """The workers of a cluster (see :func:`on_ray`)."""
-    with on_ray(address) as ray:
+    with on_ray(address, on_lost) as ray:
         yield RayCrew(ray)
+
+
+@contextmanager
+def watched(address: str, on_lost: OnLost | None) -> Iterator[None]:
+    """While this lasts, look whether a cluster's head answers; tell once if it is lost."""
+    if on_lost is None:
+        yield
+        return
+    over = threading.Event()
+
+    def watch() -> None:
+        heard = time.monotonic()
+        while not over.wait(SECONDS_BETWEEN_LOOKS):
+            if _answers(address):
+                heard = time.monotonic()
+            elif time.monotonic() - heard > SECONDS_OF_SILENCE:
+                on_lost(address)
+                return
+
+    threading.Thread(target=watch, daemon=True, name="setwise-watch").start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), SECONDS_BETWEEN_LOOKS):
+            return True
+    except OSError:
+        return False

@@ -17,7 +17,7 @@ from typing import Any
 
 from setwise._errors import InputError
 from setwise._files import make_folder
-from setwise.cluster.connection import RUNNING, on_ray
+from setwise.cluster.connection import RUNNING, OnLost, on_ray
 from setwise.cluster.fitting import Board, Job, Process, Read
 from setwise.estimators import load
 from setwise.estimators.trained import TrainedEstimator
@@ -49,6 +49,7 @@ def fit_on_cluster(
     workers: int | None = None,
     min_workers: int = 1,
     progress: bool | None = None,
+    on_lost: OnLost | None = None,
 ) -> TrainedEstimator:
     """The fitted estimator, trained by all machines of a Ray cluster together.
 
@@ -65,6 +66,7 @@ def fit_on_cluster(
         min_workers: with fewer the fit does not go on, but waits for machines, then gives up.
         progress: show a bar; by default on a terminal and in a notebook only. Elsewhere,
             True prints a line every ten seconds.
+        on_lost: called when the cluster is lost; see :func:`setwise.cluster.on_ray`.
     """
     if not isinstance(estimator, TrainedEstimator):
         raise InputError(
@@ -78,7 +80,7 @@ def fit_on_cluster(
         )
     folder = None if checkpoint is None else Path(checkpoint).absolute()
     job = Job(estimator, read, folder)
-    with on_ray(address) as ray, drawn(progress) as draw:
+    with on_ray(address, on_lost) as ray, drawn(progress) as draw:
         return _Driver(ray, job, workers, min_workers, draw).run()
 
 
