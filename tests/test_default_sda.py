@@ -251,8 +251,6 @@ def test_options_that_training_leaves_out_are_the_models():
 def test_impossible_arguments_are_refused(parts):
     with pytest.raises(sw.InputError, match="within_set=True compares by differences"):
         sw.SDA(comparison="inner").fit(parts[0])
-    with pytest.raises(sw.InputError, match="weight_decays is empty"):
-        sw.SDA(weight_decays=()).fit(parts[0])
 
 
 def test_the_papers_model_has_nothing_of_this():

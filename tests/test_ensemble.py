@@ -175,7 +175,7 @@ def test_the_size_is_a_parameter_like_any_other(fitted):
 
 @pytest.mark.parametrize("size", [0, -3])
 def test_a_size_below_one_is_refused(size, parts):
-    with pytest.raises(sw.InputError, match=f"ensemble={size} must be at least 1"):
+    with pytest.raises(sw.InputError, match=f"ensemble={size} must be a whole number"):
         sw.SDE(ensemble=size).fit(parts[0])
 
 

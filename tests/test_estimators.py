@@ -268,9 +268,9 @@ def test_fit_refuses_what_it_cannot_learn_from(choices):
 
 
 def test_sizes_and_seeds_that_make_no_model_are_refused(choices):
-    with pytest.raises(sw.InputError, match="dimension=0 must be at least 1"):
+    with pytest.raises(sw.InputError, match="dimension=0 must be a whole number of at least 1"):
         sw.SDA.paper(dimension=0).fit(choices)
-    with pytest.raises(sw.InputError, match="seed=-1 must be at least 0"):
+    with pytest.raises(sw.InputError, match="seed=-1 must be a whole number of at least 0"):
         sw.SDA.paper(seed=-1).fit(choices, choices)
 
 

@@ -466,14 +466,14 @@ def test_fit_refuses_what_it_cannot_learn_from(name):
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
-        (SVMRank(C=0.0), "C=0.0 must be positive"),
-        (SVMRank(max_pairs=0), "max_pairs=0 must be at least 1"),
-        (SVMRank(seed=-1), "seed=-1 must be at least 0"),
-        (AdaRank(rounds=0), "rounds=0 must be at least 1"),
-        (AdaRank(patience=0), "patience=0 must be at least 1"),
-        (LambdaMART(threads=1, rounds=0), "rounds=0 must be at least 1"),
-        (LambdaMART(leaves=1), "leaves=1 must be at least 2"),
-        (LambdaMART(learning_rate=0.0), "learning_rate=0.0 must be positive"),
+        (SVMRank(C=0.0), "C=0.0 must be a number above 0"),
+        (SVMRank(max_pairs=0), "max_pairs=0 must be a whole number of at least 1"),
+        (SVMRank(seed=-1), "seed=-1 must be a whole number of at least 0"),
+        (AdaRank(rounds=0), "rounds=0 must be a whole number of at least 1"),
+        (AdaRank(patience=0), "patience=0 must be a whole number of at least 1"),
+        (LambdaMART(threads=1, rounds=0), "rounds=0 must be a whole number of at least 1"),
+        (LambdaMART(leaves=1), "leaves=1 must be a whole number of at least 2"),
+        (LambdaMART(learning_rate=0.0), "learning_rate=0.0 must be a number above 0"),
     ],
 )
 def test_arguments_that_make_no_model_are_refused(estimator, message, choices):

@@ -105,7 +105,7 @@ def test_unknown_arguments_are_refused():
         check({"depth": (1, 2)}, SMALL)
     with pytest.raises(sw.InputError, match="the space is empty"):
         check({}, SMALL)
-    with pytest.raises(sw.InputError, match="no value to choose of for 'hidden'"):
+    with pytest.raises(sw.InputError, match="the values of 'hidden' to choose from must be a list"):
         check({"hidden": ()}, SMALL)
 
 
@@ -123,9 +123,9 @@ def test_arguments_go_to_the_estimator_or_to_its_training():
         ({"seed": -1}, "seed=-1"),
         ({"trials": 2.5}, "trials=2.5 must be a whole number"),
         ({"pruning": "no"}, "pruning='no' must be True or False"),
-        ({"storage": 3}, "storage=3 must be a file"),
-        ({"space": 3}, "space=3 must be one of paper"),
-        ({"space": "huge"}, "is not one of paper, training, wide"),
+        ({"storage": 3}, "storage=3 must be a path"),
+        ({"space": 3}, "space=3 must be one of: paper"),
+        ({"space": "huge"}, "must be one of: paper, training, wide"),
     ],
 )
 @pytest.mark.usefixtures("unchecked_types")
@@ -507,9 +507,13 @@ def test_pruning_an_ensemble_stops_all_its_members(monkeypatch):
         ({"dropout": Range(0.0, 2.0)}, "dropout=2.0, which SDA refuses"),
         ({"learning_rate": Range(-1.0, 1.0)}, "learning_rate=-1.0, which SDA refuses"),
         ({"hidden": (0, 3)}, "hidden=0, which SDA refuses"),
+        ({"hidden": Range(2.0, 3.0)}, "hidden=2.0, which SDA refuses"),
+        ({"wiring": ("joint", "foo")}, "wiring='foo', which SDA refuses: .* one of: joint, shared"),
+        ({"comparison": ("inner", "iner")}, "comparison='iner', which SDA refuses"),
+        ({"seed": (0, -1)}, "seed=-1, which SDA refuses"),
         ({"objective": ("cross_entropy", "foo")}, "objective='foo', which SDA refuses"),
         ({"within_set": (False, True)}, "within_set=True, which SDA refuses"),
-        ({"hidden": "abc"}, "give a list of values, or a Range"),
+        ({"hidden": "abc"}, "must be a list of at least one, or a setwise.Range; not 'abc'"),
         ({"weight_decays": [(0.1,), (0.2,)]}, "which a study cannot keep"),
     ],
 )

@@ -6,6 +6,7 @@ options list one check per argument; functions call checks directly.
 """
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -110,7 +111,20 @@ def text(name: str, value: Any) -> None:
     setwise._errors.InputError: column=3 must be a string
     """
     if not isinstance(value, str) or not value:
-        raise _refusal(name, value, "a string" if not isinstance(value, str) else "not empty")
+        empty = " that is not empty" if isinstance(value, str) else ""
+        raise _refusal(name, value, f"a string{empty}")
+
+
+def path(name: str, value: Any) -> None:
+    """A path of a file or folder: a string or ``pathlib.Path``.
+
+    >>> path("checkpoint", 3)
+    Traceback (most recent call last):
+    ...
+    setwise._errors.InputError: checkpoint=3 must be a path, as a string or pathlib.Path
+    """
+    if not isinstance(value, (str, os.PathLike)) or not str(value):
+        raise _refusal(name, value, "a path, as a string or pathlib.Path")
 
 
 def seed(name: str, value: Any) -> None:
@@ -133,6 +147,27 @@ def optional(check: Check) -> Check:
             check(name, value)
 
     return check_or_none
+
+
+def or_word(word: str, check: Check) -> Check:
+    """The value may also be this word.
+
+    >>> or_word("auto", whole())("classes", "many")
+    Traceback (most recent call last):
+    ...
+    setwise._errors.InputError: classes='many' must be a whole number of at least 1, or 'auto'
+    """
+
+    def check_or_word(name: str, value: Any) -> None:
+        if isinstance(value, str) and value == word:
+            return
+        try:
+            check(name, value)
+        except InputError as error:
+            whole_value = str(error).startswith(f"{name}=")  # and not one of its parts
+            raise InputError(f"{error}, or {word!r}" if whole_value else str(error)) from None
+
+    return check_or_word
 
 
 def each(check: Check, least: int = 1) -> Check:
@@ -171,11 +206,38 @@ def instance(kind: type, remedy: str) -> Check:
     return check
 
 
+def callback(name: str, value: Any) -> None:
+    """A function to call.
+
+    >>> callback("on_epoch", 3)
+    Traceback (most recent call last):
+    ...
+    setwise._errors.InputError: on_epoch=3 must be a function
+    """
+    if not callable(value):
+        raise _refusal(name, value, "a function")
+
+
 def check_all(checks: Mapping[str, Check], values: Mapping[str, Any]) -> None:
     """Check every value that has a check."""
     for name, check in checks.items():
         if name in values:
             check(name, values[name])
+
+
+def plain(value: Any) -> Any:
+    """Numbers and arrays of NumPy as Python's, which JSON can hold.
+
+    >>> plain((np.int64(3), np.float32(0.5)))
+    (3, 0.5)
+    """
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    if isinstance(value, (list, tuple)):
+        return type(value)(plain(one) for one in value)
+    if isinstance(value, dict):
+        return {name: plain(one) for name, one in value.items()}
+    return value
 
 
 def _refusal(name: str, value: Any, allowed: str) -> InputError:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from setwise._arguments import path as check_path
 from setwise._errors import InputError
 from setwise.artifact import Artifact
 from setwise.estimators.base import Estimator
@@ -32,6 +33,7 @@ CLASSES: Mapping[str, type[Estimator]] = {
 
 def load(path: str | Path) -> Estimator:
     """Read a model file that :meth:`Estimator.save` wrote."""
+    check_path("path", path)
     artifact = Artifact.read(path)
     if artifact.estimator not in CLASSES:
         raise InputError(

@@ -2,10 +2,10 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import narwhals as nw
 import numpy as np
@@ -13,6 +13,8 @@ from jaxtyping import Bool, Float, Int
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from setwise import _arguments
+from setwise._arguments import Check
 from setwise._errors import InputError
 from setwise.artifact import Artifact
 from setwise.choices import Choices, Encoded, Irregular, Schema, open_table, read_like, split
@@ -22,26 +24,35 @@ from setwise.metrics import Metrics, Outcomes, predicted
 from setwise.models import Model
 from setwise.training import row_log_probabilities
 
+Some = TypeVar("Some", bound="Estimator")
+
+
+class NotFitted(InputError, NotFittedError):
+    """Something was asked of an estimator that only a fitted one can do."""
+
 
 class Estimator(BaseEstimator):
     """The scikit-learn face of a choice model.
 
-    ``__init__`` stores its arguments, :meth:`fit` learns and returns self, fitted attributes end
-    in an underscore: ``schema_`` (from table to numbers) and ``model_`` (from numbers to scores).
+    ``__init__`` stores its arguments, :meth:`fit` checks them, learns and returns self. Fitted
+    attributes end in an underscore: ``schema_`` (from table to numbers) and ``model_`` (from
+    numbers to scores).
     """
+
+    CHECKS: ClassVar[Mapping[str, Check]] = {}
+    """What each argument of ``__init__`` may be."""
 
     schema_: Schema
     model_: Model
 
-    @abstractmethod
     def fit(
-        self,
+        self: Some,
         choices: Choices,
         validation: Choices | None = None,
         *,
         checkpoint: str | Path | None = None,
         progress: bool | None = None,
-    ) -> "Estimator":
+    ) -> Some:
         """Learn from choices.
 
         Args:
@@ -51,7 +62,32 @@ class Estimator(BaseEstimator):
             checkpoint: a folder for the state of a long fit; the same call after a kill goes on
                 from there and ends with the identical model.
             progress: show a bar; by default on a terminal only.
+
+        Estimators that do not train in epochs have no use for ``checkpoint`` and ``progress``, and
+        those that neither stop early nor choose anything none for ``validation``.
         """
+        self.check_arguments()
+        choices = trainable(choices)
+        if validation is not None:
+            validation = comparable(trainable(validation, "validation"), choices)
+        _arguments.optional(_arguments.path)("checkpoint", checkpoint)
+        _arguments.optional(_arguments.flag)("progress", progress)
+        self._fit(choices, validation, None if checkpoint is None else Path(checkpoint), progress)
+        return self
+
+    def check_arguments(self) -> None:
+        """Refuse arguments of ``__init__`` that make no model; :meth:`fit` does so first."""
+        _arguments.check_all(self.CHECKS, self.get_params(deep=False))
+
+    @abstractmethod
+    def _fit(
+        self,
+        choices: Choices,
+        validation: Choices | None,
+        checkpoint: Path | None,
+        progress: bool | None,
+    ) -> None:
+        """Learn from choices that a model can learn from, with arguments that were checked."""
 
     def predict_proba(self, data: Any) -> Float[np.ndarray, " rows"]:
         """P(x | s), one probability a row, in the table's order.
@@ -111,6 +147,8 @@ class Estimator(BaseEstimator):
 
     def outcomes(self, choices: Choices) -> Outcomes:
         """Of each set: the rank of the choice, its NLL and what else the measures come from."""
+        self._check_fitted()
+        _arguments.instance(Choices, "make them with setwise.read(...)")("choices", choices)
         if choices.chosen is None:
             raise InputError("these choices do not say what was chosen; read them with chosen=")
         outcomes = []
@@ -141,12 +179,16 @@ class Estimator(BaseEstimator):
             beside: an MNL to show beside the model on that page
                 (:func:`setwise.estimators.mnl_beside`).
         """
+        _arguments.path("path", path)
         artifact = self.artifact()
         if sample is not None:
+            _arguments.instance(Choices, "make them with setwise.read(...)")("sample", sample)
             shown = few(sample)
             self.schema_.over(shown)  # refuses choices without the columns
             artifact = replace(artifact, sample=records(shown))
         if beside is not None:
+            remedy = "make it with setwise.estimators.mnl_beside(model, choices)"
+            _arguments.instance(np.ndarray, remedy)("beside", beside)
             artifact = replace(artifact, beside={"mnl": beside.astype(np.float32)})
         artifact.write(path)
 
@@ -154,6 +196,7 @@ class Estimator(BaseEstimator):
         """What the model file holds, the graph of the model's scores included."""
         self._check_fitted()
         artifact = self._to_artifact()
+        artifact = replace(artifact, params=_arguments.plain(artifact.params))
         if not isinstance(self.model_, Model):  # LightGBM's trees are no operations on arrays
             return artifact
         try:
@@ -195,7 +238,7 @@ class Estimator(BaseEstimator):
     def _check_fitted(self) -> None:
         if not hasattr(self, "schema_"):
             name = type(self).__name__
-            raise NotFittedError(f"this {name} is not fitted yet; call fit(choices) first")
+            raise NotFitted(f"this {name} is not fitted yet; call fit(choices) first")
 
     @abstractmethod
     def _to_artifact(self) -> Artifact:
@@ -207,23 +250,40 @@ class Estimator(BaseEstimator):
         """The fitted estimator that wrote this."""
 
 
-def trainable(choices: object) -> Choices:
-    """Training data that a model can learn from, or an error that says why not."""
+def trainable(choices: object, name: str = "choices") -> Choices:
+    """Data that a model can learn from, or an error that says why not.
+
+    ``name`` is that of the argument: "choices" or "validation".
+    """
     if not isinstance(choices, Choices):
-        raise InputError(
-            f"fit needs Choices, not {type(choices).__name__}; make them with setwise.read(...)"
-        )
+        what = "fit needs Choices" if name == "choices" else f"{name}= needs Choices"
+        raise InputError(f"{what}, not {type(choices).__name__}; make them with setwise.read(...)")
+    part = "" if name == "choices" else f"in {name}=: "
     if choices.chosen is None:
-        raise InputError("these choices do not say what was chosen; read them with chosen=")
+        raise InputError(f"{part}these choices do not say what was chosen; read them with chosen=")
     alone = choices.sizes + choices.outside < 2
     if alone.any():
         which = choices.set_ids[int(np.argmax(alone))]
         raise InputError(
-            f"set '{choices.roles.set}'={which} has only one item ({int(alone.sum())} such sets in "
-            "all): its choice is certain and teaches nothing; leave such sets out with "
+            f"{part}set '{choices.roles.set}'={which} has only one item ({int(alone.sum())} such "
+            "sets in all): its choice is certain and teaches nothing; leave such sets out with "
             "choices.limit(min_items=2), on the command line --min-items 2"
         )
     return choices
+
+
+def comparable(validation: Choices, choices: Choices) -> Choices:
+    """Validation sets with the columns of the training sets, or an error that names one."""
+    for role in ("items", "context"):
+        here = validation.columns if role == "items" else validation.context
+        for feature in getattr(choices.roles, role):
+            if feature.column not in here:
+                raise InputError(
+                    f"validation= has no column '{feature.column}' among its {role}, which the "
+                    f"training sets have (it has: {', '.join(here) or 'none'}); read both alike, "
+                    "or take both from one table with setwise.split(...)"
+                )
+    return validation
 
 
 def held_out(choices: Choices, seed: int) -> tuple[Choices, Choices]:

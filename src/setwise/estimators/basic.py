@@ -8,17 +8,18 @@ g(x) / T: ranks stay as they are, and the NLL means something.
 from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Float
 from scipy.optimize import brentq
 
+from setwise._arguments import one_of, optional, text
 from setwise._errors import InputError
 from setwise._trees import with_arrays
 from setwise.artifact import Artifact
 from setwise.choices import Choices, Encoded, Schema
-from setwise.estimators.base import Estimator, held_out, trainable
+from setwise.estimators.base import Estimator, held_out
 from setwise.metrics import Ranks
 from setwise.models import ZOO, Aggregation, Sizes
 
@@ -44,27 +45,22 @@ class LinearScorer(Estimator):
     coef_: Float[np.ndarray, " d"]
     temperature_: float
 
-    def fit(
+    def _fit(
         self,
         choices: Choices,
-        validation: Choices | None = None,
-        *,
-        checkpoint: str | Path | None = None,
-        progress: bool | None = None,
-    ) -> "LinearScorer":
-        """Learn; checkpoint and progress are for models that train in epochs."""
-        self._check_arguments()
-        choices = trainable(choices)
+        validation: Choices | None,
+        checkpoint: Path | None,
+        progress: bool | None,
+    ) -> None:
         if validation is None and self._tunes:
             choices, validation = held_out(choices, getattr(self, "seed", 0))
         schema, seen = Schema.learn(choices)
         train = seen.encoded(np.float64)
-        valid = train if validation is None else schema.encode(trainable(validation), np.float64)
+        valid = train if validation is None else schema.encode(validation, np.float64)
         coef = self._learn(schema, train, valid)
         self.temperature_ = temperature(valid.items @ coef, valid)
         self.schema_, self.coef_ = schema, coef
         self.model_ = self._model()
-        return self
 
     @property
     def feature_names_(self) -> list[str]:
@@ -75,9 +71,6 @@ class LinearScorer(Estimator):
     def _tunes(self) -> bool:
         """Whether learning needs a validation part (a fifth is held out where none is given)."""
         return False
-
-    def _check_arguments(self) -> None:
-        """Refuse arguments that make no model."""
 
     @abstractmethod
     def _learn(self, schema: Schema, train: Encoded, valid: Encoded) -> Float[np.ndarray, " d"]:
@@ -123,6 +116,8 @@ class SingleFeature(LinearScorer):
     ('is_car', 'descending')
     """
 
+    CHECKS: ClassVar = {"feature": optional(text), "direction": optional(one_of(*SIGNS))}
+
     def __init__(self, feature: str | None = None, direction: Direction | None = None):
         self.feature = feature
         self.direction = direction
@@ -136,13 +131,6 @@ class SingleFeature(LinearScorer):
     def direction_(self) -> Direction:
         """Which of its values come first: the smallest ("ascending") or the largest."""
         return "descending" if self.coef_.sum() > 0 else "ascending"
-
-    def _check_arguments(self) -> None:
-        if self.direction is not None and self.direction not in SIGNS:
-            raise InputError(
-                f"direction={self.direction!r} is not one of 'ascending', 'descending'; "
-                "leave it out to learn it"
-            )
 
     def _learn(self, schema: Schema, train: Encoded, valid: Encoded) -> Float[np.ndarray, " d"]:
         accuracy = one_feature_measures(train, lambda ranks: ranks.top(1)) @ shares(train)

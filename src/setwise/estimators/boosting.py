@@ -2,15 +2,16 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 from jaxtyping import Float
 
+from setwise._arguments import number, one_of, seed, whole
 from setwise._errors import InputError
 from setwise.artifact import Artifact
 from setwise.choices import Choices, Encoded, Schema
-from setwise.estimators.base import Estimator, trainable
+from setwise.estimators.base import Estimator
 from setwise.estimators.basic import chosen_of, held_out, shares, temperature
 from setwise.metrics import Ranks
 
@@ -45,6 +46,17 @@ class LambdaMART(Estimator):
     LambdaMART(objective='lambdarank', rounds=100)
     """
 
+    CHECKS: ClassVar = {
+        "objective": one_of(*get_args(Objective)),
+        "rounds": whole(),
+        "learning_rate": number(above=0),
+        "leaves": whole(2),
+        "min_rows": whole(),
+        "patience": whole(),
+        "threads": whole(0),
+        "seed": seed,
+    }
+
     model_: Any
 
     def __init__(
@@ -68,21 +80,18 @@ class LambdaMART(Estimator):
         self.threads = threads
         self.seed = seed
 
-    def fit(
+    def _fit(
         self,
         choices: Choices,
-        validation: Choices | None = None,
-        *,
-        checkpoint: str | Path | None = None,
-        progress: bool | None = None,
-    ) -> "LambdaMART":
-        """Grow trees; checkpoint and progress are for models that train in epochs."""
-        self._check_arguments()
-        lightgbm, choices = _lightgbm(), trainable(choices)
+        validation: Choices | None,
+        checkpoint: Path | None,
+        progress: bool | None,
+    ) -> None:
+        lightgbm = _lightgbm()
         if validation is None:
             choices, validation = held_out(choices, self.seed)
         schema, seen = Schema.learn(choices)
-        train, valid = seen.encoded(), schema.encode(trainable(validation))
+        train, valid = seen.encoded(), schema.encode(validation)
         _check_sizes(train)
         data = _dataset(lightgbm, train)
         history: dict[str, dict[str, list[float]]] = {}
@@ -103,7 +112,6 @@ class LambdaMART(Estimator):
         self.model_ = lightgbm.Booster(model_str=self.trees_)  # what a model file gives back
         self.temperature_ = temperature(self._scores(valid), valid)
         self.schema_ = schema
-        return self
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -118,18 +126,6 @@ class LambdaMART(Estimator):
             "metric": "None",  # LightGBM's break ties by array order
             "verbosity": -1,
         }
-
-    def _check_arguments(self) -> None:
-        if self.objective not in get_args(Objective):
-            raise InputError(
-                f"objective={self.objective!r} is not one of {', '.join(get_args(Objective))}"
-            )
-        least = {"rounds": 1, "leaves": 2, "min_rows": 1, "patience": 1, "threads": 0, "seed": 0}
-        for name, low in least.items():
-            if getattr(self, name) < low:
-                raise InputError(f"{name}={getattr(self, name)} must be at least {low}")
-        if not 0 < self.learning_rate < np.inf:
-            raise InputError(f"learning_rate={self.learning_rate} must be positive")
 
     def _scores(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
         return self.model_.predict(_columns(encoded), num_threads=self.threads)

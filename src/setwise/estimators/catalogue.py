@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+from setwise._arguments import one_of
 from setwise._errors import InputError
 from setwise.estimators.base import Estimator
 from setwise.estimators.basic import RandomChoice, SingleFeature
@@ -170,7 +171,8 @@ def named(name: str, preset: Literal["default", "paper"] = "default") -> Estimat
     >>> named("deep_sets", preset="paper").hidden
     256
     """
-    if name not in ENTRIES:
+    one_of("default", "paper")("preset", preset)
+    if not isinstance(name, str) or name not in ENTRIES:
         raise InputError(f"there is no model '{name}'; there are: {', '.join(ENTRIES)}")
     entry = ENTRIES[name]
     return entry.paper() if preset == "paper" and entry.paper is not None else entry.make()

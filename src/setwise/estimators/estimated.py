@@ -85,5 +85,5 @@ def warn_of_separation(names: list[str], separated: Bool[np.ndarray, " d"]) -> N
         "the chosen items from the rest without error, so its coefficient grows without "
         "bound and its standard error means nothing; check it for a leak, or drop it",
         ConvergenceWarning,
-        stacklevel=3,
+        stacklevel=4,
     )

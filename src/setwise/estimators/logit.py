@@ -10,7 +10,6 @@ from jaxtyping import Float
 
 from setwise._trees import with_arrays
 from setwise.choices import Choices, Encoded, Schema
-from setwise.estimators.base import trainable
 from setwise.estimators.estimated import STATISTICS, Estimated, warn_of_separation
 from setwise.estimators.summary import Summary
 from setwise.models import ZOO, Model, Sizes
@@ -35,16 +34,13 @@ class ConvexLogit(Estimated):
     coef_: Float[np.ndarray, " p"]
     note = ""
 
-    def fit(
+    def _fit(
         self,
         choices: Choices,
-        validation: Choices | None = None,
-        *,
-        checkpoint: str | Path | None = None,
-        progress: bool | None = None,
-    ) -> "ConvexLogit":
-        """Solve; validation, checkpoint and progress are for models that train in epochs."""
-        choices = trainable(choices)
+        validation: Choices | None,
+        checkpoint: Path | None,
+        progress: bool | None,
+    ) -> None:
         schema, seen = Schema.learn(choices)
         encoded = seen.encoded(np.float64)
         columns, scale = self._columns(encoded, schema)
@@ -57,7 +53,6 @@ class ConvexLogit(Estimated):
             setattr(self, f"{name}_", getattr(optimum, name))
         self.__dict__.pop("model_", None)  # that of an earlier fit
         warn_of_separation(self.feature_names_, optimum.separated)
-        return self
 
     @property
     @abstractmethod

@@ -3,6 +3,7 @@
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from jax import random
@@ -10,10 +11,10 @@ from jaxtyping import Bool, Float
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from setwise._errors import InputError
+from setwise._arguments import optional, seed, whole
 from setwise._trees import with_arrays
 from setwise.choices import Choices, Encoded, Schema
-from setwise.estimators.base import held_out, trainable
+from setwise.estimators.base import held_out
 from setwise.estimators.estimated import Estimated
 from setwise.estimators.summary import Summary
 from setwise.models.mixture import Mixture
@@ -52,6 +53,7 @@ class MixedMNL(Estimated):
     ((2, 2), True)
     """
 
+    CHECKS: ClassVar = {"classes": optional(whole()), "starts": whole(), "seed": seed}
     ARRAYS = ("coef", "shares", "covariance", "identified")
 
     coef_: Float[np.ndarray, "k d"]
@@ -62,37 +64,27 @@ class MixedMNL(Estimated):
         self.starts = starts
         self.seed = seed
 
-    def fit(
+    def _fit(
         self,
         choices: Choices,
-        validation: Choices | None = None,
-        *,
-        checkpoint: str | Path | None = None,
-        progress: bool | None = None,
-    ) -> "MixedMNL":
-        """Solve; validation sets choose the number of classes, where it is not given."""
-        for name in ("classes", "starts"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"{name}={value} must be at least 1")
-        if self.seed < 0:
-            raise InputError(f"seed={self.seed} must be at least 0")
-        choices = trainable(choices)
+        validation: Choices | None,
+        checkpoint: Path | None,
+        progress: bool | None,
+    ) -> None:
         if self.classes is not None:
             self._solve(choices, self.classes)
         elif validation is None:
             self._solve(choices, self._best(*held_out(choices, self.seed)))
         else:
-            self._solve(choices, self._best(choices, trainable(validation)))
+            self._solve(choices, self._best(choices, validation))
         if not self.converged_ or self._separated():
             warnings.warn(
                 f"the likelihood of {self.classes_} classes has no clear maximum (a class that "
                 "chooses without error has coefficients without bound), and its standard errors "
                 "mean little; use fewer classes or features, or more sets",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        return self
 
     @property
     def classes_(self) -> int:

@@ -3,16 +3,17 @@
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
+from setwise._arguments import text
 from setwise._errors import InputError
 from setwise._trees import with_arrays
 from setwise.choices import Choices, Encoded, Schema
-from setwise.estimators.base import trainable
 from setwise.estimators.estimated import Estimated, warn_of_separation
 from setwise.estimators.summary import Summary
 from setwise.models.nested import Nested
@@ -56,6 +57,7 @@ class NestedLogit(Estimated):
     ['x0', 'x1', 'lambda(nest=0)', 'lambda(nest=1)']
     """
 
+    CHECKS: ClassVar = {"nest": text}
     ARRAYS = ("coef", "lambdas", "covariance", "identified", "bounded")
 
     coef_: Float[np.ndarray, " d"]
@@ -65,16 +67,13 @@ class NestedLogit(Estimated):
     def __init__(self, nest: str):
         self.nest = nest
 
-    def fit(
+    def _fit(
         self,
         choices: Choices,
-        validation: Choices | None = None,
-        *,
-        checkpoint: str | Path | None = None,
-        progress: bool | None = None,
-    ) -> "NestedLogit":
-        """Solve; validation, checkpoint and progress are for models that train in epochs."""
-        choices = trainable(choices)
+        validation: Choices | None,
+        checkpoint: Path | None,
+        progress: bool | None,
+    ) -> None:
         schema, seen = Schema.learn(choices)
         start, nests = _nest_columns(schema, self.nest)
         data = seen.encoded(np.float64)
@@ -103,9 +102,8 @@ class NestedLogit(Estimated):
                 "the likelihood of the nested logit has no clear maximum; its standard errors "
                 "mean little: use fewer features or nests, or more sets",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        return self
 
     @property
     def nests_(self) -> list[str]:

@@ -1,10 +1,11 @@
 """Estimators of the paper's models, trained by gradients: SDW, SDE and SDA."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count, cycle, islice
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+from setwise._arguments import Check, each, flag, number, one_of, optional, or_word, whole
 from setwise._errors import InputError
 from setwise.estimators.trained import TrainedEstimator
 from setwise.models import ZOO, Blueprint, Sizes
@@ -20,6 +21,15 @@ FINE_PATIENCE, FINE_EPOCHS = 6, 40
 
 After forty the rate is a seventieth of what it was, and training only goes on where data are few.
 """
+
+
+NETWORK_CHECKS: Mapping[str, Check] = {
+    **TrainedEstimator.CHECKS,
+    "dimension": whole(),
+    "hidden": whole(),
+    "wiring": one_of("joint", "shared"),
+}
+"""Of the arguments that all these estimators have."""
 
 
 class ChoiceModel(TrainedEstimator):
@@ -42,6 +52,8 @@ class ChoiceModel(TrainedEstimator):
     >>> model.predict(test).sum() == len(test)
     np.True_
     """
+
+    CHECKS: ClassVar = {**NETWORK_CHECKS, "model": one_of(*ZOO), "components": whole()}
 
     def __init__(
         self,
@@ -66,8 +78,7 @@ class ChoiceModel(TrainedEstimator):
 
     @property
     def blueprint(self) -> Blueprint:
-        if self.model not in ZOO:
-            raise InputError(f"there is no model '{self.model}'; there are: {', '.join(ZOO)}")
+        one_of(*ZOO)("model", self.model)
         return ZOO[self.model]
 
     @property
@@ -95,6 +106,8 @@ class SDW(TrainedEstimator):
     >>> bool(model.score(test) > 0.1)
     True
     """
+
+    CHECKS: ClassVar = NETWORK_CHECKS
 
     def __init__(
         self,
@@ -165,6 +178,14 @@ class SDA(TrainedEstimator):
     True
     """
 
+    CHECKS: ClassVar = {
+        **NETWORK_CHECKS,
+        "comparison": one_of("difference", "inner"),
+        "within_set": flag,
+        "components": whole(),
+        "weight_decays": optional(or_word("auto", each(number(least=0)))),
+    }
+
     def __init__(
         self,
         dimension: int = 24,
@@ -222,6 +243,10 @@ class SDA(TrainedEstimator):
             )
         return ZOO["sda_inner"]
 
+    def check_arguments(self) -> None:
+        super().check_arguments()
+        _ = self.blueprint, self._weight_decays()  # refuse what does not go together
+
     @property
     def default_training(self) -> Options:
         return Options(learning_rate=3e-3)
@@ -235,20 +260,19 @@ class SDA(TrainedEstimator):
     def members(self, task: int = 0) -> list[Member]:
         """In rounds, one member per weight decay: with pieces, without, and with fine pieces."""
         options, decays = self.training_options, self._weight_decays()
-        if not decays:
-            raise InputError("weight_decays is empty; give some, or None for that of training")
         rounds: list[tuple[Blueprint | None, Options]] = [(None, options)]
         if self.blueprint == ZOO["sda"]:
             patience = min(options.patience, FINE_PATIENCE)
             epochs = min(options.epochs, FINE_EPOCHS)
             fine = replace(options, **FINE, patience=patience, epochs=epochs)
             rounds += [(ZOO["sda_straight"], options), (ZOO["sda_fine"], fine)]
-        each = (
+        seeds = count(int(self.seed))
+        members = (
             Member(replace(options, weight_decay=decay), seed, task, blueprint)
-            for seed, (blueprint, options) in zip(count(self.seed), cycle(rounds), strict=False)
+            for seed, (blueprint, options) in zip(seeds, cycle(rounds), strict=False)
             for decay in decays
         )
-        return list(islice(each, self.ensemble))
+        return list(islice(members, self.ensemble))
 
     def sizes(self) -> Sizes:
         return Sizes(self.dimension, self.components, self.hidden, self.wiring)
@@ -256,6 +280,11 @@ class SDA(TrainedEstimator):
     def _weight_decays(self) -> tuple[float, ...]:
         """Those that the members take in turn."""
         if self.weight_decays is not None and not isinstance(self.weight_decays, str):
+            if self.training.weight_decay is not None:
+                raise InputError(
+                    f"weight_decays={self.weight_decays} and a training with weight_decay="
+                    f"{self.training.weight_decay} contradict each other; leave one of them out"
+                )
             return tuple(self.weight_decays)
         given = self.weight_decays is None or self.training.weight_decay is not None
         shared = given or self.ensemble == 1

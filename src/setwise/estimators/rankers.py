@@ -4,13 +4,14 @@ Both learn an order, not probabilities; :class:`LinearScorer` gives their scores
 """
 
 import warnings
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
-from setwise._errors import InputError
+from setwise._arguments import number, optional, seed, whole
 from setwise.choices import Encoded, Schema
 from setwise.estimators.basic import (
     SIGNS,
@@ -50,6 +51,7 @@ class SVMRank(LinearScorer):
     -1.0
     """
 
+    CHECKS: ClassVar = {"C": optional(number(above=0)), "max_pairs": whole(), "seed": seed}
     FITTED = ("temperature", "C")
 
     C_: float
@@ -62,14 +64,6 @@ class SVMRank(LinearScorer):
     @property
     def _tunes(self) -> bool:
         return self.C is None
-
-    def _check_arguments(self) -> None:
-        if self.C is not None and not 0 < self.C < np.inf:
-            raise InputError(f"C={self.C} must be positive; leave it out to have it chosen")
-        if self.max_pairs < 1:
-            raise InputError(f"max_pairs={self.max_pairs} must be at least 1")
-        if self.seed < 0:
-            raise InputError(f"seed={self.seed} must be at least 0")
 
     def _learn(self, schema: Schema, train: Encoded, valid: Encoded) -> Float[np.ndarray, " d"]:
         differences, weight = pairs(train, self.max_pairs, self.seed)
@@ -119,6 +113,7 @@ class AdaRank(LinearScorer):
     ('is_car', 'descending')
     """
 
+    CHECKS: ClassVar = {"rounds": whole(), "patience": whole()}
     FITTED = (
         "temperature", "alphas", "chosen_features", "directions", "history", "best_round",
     )  # fmt: skip
@@ -126,11 +121,6 @@ class AdaRank(LinearScorer):
     def __init__(self, rounds: int = 100, *, patience: int = 10):
         self.rounds = rounds
         self.patience = patience
-
-    def _check_arguments(self) -> None:
-        for name in ("rounds", "patience"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}={getattr(self, name)} must be at least 1")
 
     def _learn(self, schema: Schema, train: Encoded, valid: Encoded) -> Float[np.ndarray, " d"]:
         weak, weight = one_feature_measures(train, Ranks.reciprocal), shares(train)

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from itertools import islice
+from typing import Any
 
 from sklearn.base import clone
 
+from setwise._arguments import each, instance, seed
 from setwise._errors import InputError
 from setwise.choices import Choices, Schema
-from setwise.estimators.base import trainable
+from setwise.estimators.base import comparable, trainable
 from setwise.estimators.trained import TrainedEstimator
 from setwise.training import Task, fit_population
 
@@ -36,7 +38,13 @@ def fit_together(
     >>> [one.seed for one in fit_together(small, parts, seeds=(0, 1))]
     [0, 1]
     """
+    each(_pair)("parts", parts)
+    each(seed)("seeds", seeds)
     each_with = estimator if isinstance(estimator, Sequence) else [estimator] * len(parts)
+    remedy = "give one that trains by gradients, such as setwise.SDA()"
+    each(instance(TrainedEstimator, remedy))("estimator", each_with)
+    for one in each_with:
+        one.check_arguments()
     if not len(parts) == len(seeds) == len(each_with) or not parts:
         raise InputError(
             f"there are {len(parts)} pairs of sets, {len(seeds)} seeds and {len(each_with)} "
@@ -47,9 +55,10 @@ def fit_together(
         raise InputError("the estimators are of different kinds or sizes; fit each kind by itself")
     fitted = [clone(one).set_params(seed=seed) for one, seed in zip(each_with, seeds, strict=True)]
     learned = [Schema.learn(trainable(train)) for train, _ in parts]
+    valid = [comparable(trainable(valid, "validation"), train) for train, valid in parts]
     tasks = [
-        Task(seen.encoded(), schema.encode(trainable(valid)))
-        for (schema, seen), (_, valid) in zip(learned, parts, strict=True)
+        Task(seen.encoded(), schema.encode(sets))
+        for (schema, seen), sets in zip(learned, valid, strict=True)
     ]
     members = [member for task, one in enumerate(fitted) for member in one.members(task)]
     fits = fit_population(blueprint, sizes, tasks, members)
@@ -59,7 +68,16 @@ def fit_together(
                 f"training with seed {member.seed} on pair {member.task} diverged (its loss is no "
                 f"number); use a learning rate below {member.options.learning_rate:g}"
             )
-    each = iter(fits)
+    made = iter(fits)
     for one, (schema, _), task in zip(fitted, learned, tasks, strict=True):
-        one.learned(schema, list(islice(each, one.ensemble)), task.valid)
+        one.learned(schema, list(islice(made, one.ensemble)), task.valid)
     return fitted
+
+
+def _pair(name: str, value: Any) -> None:
+    """Training and validation sets."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise InputError(
+            f"{name} must be a pair of training and validation sets, such as "
+            "setwise.split(choices, (0.8, 0.2))"
+        )

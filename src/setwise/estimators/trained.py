@@ -2,19 +2,20 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from setwise._arguments import SEEDS, Check, instance, seed, whole
 from setwise._errors import InputError
 from setwise._trees import named_arrays, with_arrays
 from setwise.artifact import Artifact
 from setwise.choices import Choices, Encoded, Encoding, Schema
-from setwise.estimators.base import Estimator, held_out, trainable
+from setwise.estimators.base import Estimator, held_out
 from setwise.models import Blueprint, Ensemble, Model, Sizes
 from setwise.progress import epoch_bar, population_bar
 from setwise.training import (
@@ -43,6 +44,12 @@ class TrainedEstimator(Estimator):
     each member counts.
     """
 
+    CHECKS: ClassVar[Mapping[str, Check]] = {
+        "training": instance(Training, "write training=setwise.Training(epochs=20)"),
+        "ensemble": whole(),
+        "seed": seed,
+    }
+
     training: Training
     ensemble: int
     seed: int
@@ -59,6 +66,14 @@ class TrainedEstimator(Estimator):
     @abstractmethod
     def sizes(self) -> Sizes:
         """The sizes that the arguments ask for."""
+
+    def check_arguments(self) -> None:
+        super().check_arguments()
+        if int(self.seed) + int(self.ensemble) > SEEDS:
+            raise InputError(
+                f"seed={self.seed} must be at most {SEEDS - self.ensemble}: the {self.ensemble} "
+                "members of the ensemble have this seed and those that follow it"
+            )
 
     @property
     def default_training(self) -> Options:
@@ -77,37 +92,30 @@ class TrainedEstimator(Estimator):
     def members(self, task: int = 0) -> list[Member]:
         """The models of the ensemble, for a population with this task."""
         options = self.training_options
-        return [Member(options, self.seed + number, task) for number in range(self.ensemble)]
+        return [Member(options, int(self.seed) + number, task) for number in range(self.ensemble)]
 
-    def fit(
+    def _fit(
         self,
         choices: Choices,
-        validation: Choices | None = None,
-        *,
-        checkpoint: str | Path | None = None,
-        progress: bool | None = None,
-    ) -> "TrainedEstimator":
-        if self.seed < 0:
-            raise InputError(f"seed={self.seed} must be at least 0")
-        if self.ensemble < 1:
-            raise InputError(f"ensemble={self.ensemble} must be at least 1")
-        choices = trainable(choices)
+        validation: Choices | None,
+        checkpoint: Path | None,
+        progress: bool | None,
+    ) -> None:
         if validation is None:
             choices, validation = held_out(choices, self.seed)
         schema, seen = Schema.learn(choices)
         train, valid = (
             resident_or_streamed(seen),
-            resident_or_streamed(schema.over(trainable(validation))),
+            resident_or_streamed(schema.over(validation)),
         )
-        folder = None if checkpoint is None else Path(checkpoint)
         fits: list[Fit | None]
         if self.ensemble == 1:
-            fits = [self._learn_one(train, valid, schema.width, folder, progress)]
+            fits = [self._learn_one(train, valid, schema.width, checkpoint, progress)]
         elif isinstance(train, Encoded) and isinstance(valid, Encoded) and alone():
-            fits = self._learn_many(Task(train, valid), schema.width, folder, progress)
+            fits = self._learn_many(Task(train, valid), schema.width, checkpoint, progress)
         else:
-            fits = self._learn_in_turn(train, valid, schema.width, folder, progress)
-        return self.learned(schema, fits, valid)
+            fits = self._learn_in_turn(train, valid, schema.width, checkpoint, progress)
+        self.learned(schema, fits, valid)
 
     def learned(
         self, schema: Schema, fits: Sequence[Fit | None], valid: Encoded | Encoding

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from sklearn.base import clone
 
+from setwise._arguments import callback, instance, one_of, optional, text
 from setwise._crew import Alone, Crew, Parcel, Tell
 from setwise._errors import InputError
 from setwise.choices import Choices, split
@@ -151,13 +152,11 @@ def compare(
     >>> result.values("top1").shape
     (1, 2)
     """
-    if not isinstance(models, Mapping):
-        models = {name: named(name) for name in models}
-    if not models:
-        raise InputError("there is no model to compare; name at least one")
-    check_splits(splits, by)
-    if metric not in HIGHER_IS_BETTER:
-        raise InputError(f"metric '{metric}' is not one of {', '.join(HIGHER_IS_BETTER)}")
+    models = _estimators(models)
+    check_splits(splits, by, seed)
+    one_of(*HIGHER_IS_BETTER)("metric", metric)
+    optional(instance(Tuning, "write tuning=setwise.Tuning(trials=20)"))("tuning", tuning)
+    optional(callback)("on_cell", on_cell)
     trainable(choices)
     cells = {}
     parts = _Splits(choices if crew is None else choices.in_memory(), sizes, seed, by)
@@ -167,6 +166,30 @@ def compare(
             on_cell(cell)
     ordered = tuple(cells[place] for place in sorted(cells))
     return Comparison(ordered, repr(choices), sizes, metric)
+
+
+def _estimators(models: Mapping[str, Estimator] | Iterable[str]) -> Mapping[str, Estimator]:
+    """The estimators by the name to show; none, and those that could not be fitted, are refused."""
+    if isinstance(models, (str, Estimator)) or not isinstance(models, Iterable):
+        raise InputError(
+            f"models={models!r} is not a list; give names, such as ['mnl', 'sda'], or estimators "
+            "by name, such as {'mnl': setwise.MNL()}"
+        )
+    if not isinstance(models, Mapping):
+        models = list(models)
+        if any(isinstance(one, Estimator) for one in models):
+            raise InputError(
+                "models= has estimators without names to show; give them by name, such as "
+                "{'mnl': setwise.MNL(), 'small': setwise.SDA(8)}"
+            )
+        models = {name: named(name) for name in models}
+    if not models:
+        raise InputError("there is no model to compare; name at least one")
+    for name, one in models.items():
+        text("models", name)
+        instance(Estimator, "give an estimator, such as setwise.MNL()")(f"models[{name!r}]", one)
+        one.check_arguments()
+    return models
 
 
 class _Splits:

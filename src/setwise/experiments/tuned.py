@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from setwise import _arguments
 from setwise._crew import Crew
 from setwise._errors import InputError
 from setwise.choices import Choices, split
@@ -61,16 +62,17 @@ def tune_splits(
     >>> [len(one.tuned.trials) for one in done]
     [2, 2]
     """
-    check_splits(splits, by)
+    check_splits(splits, by, seed)
     trainable(choices)
     parts = [split(choices, sizes, seed + number, by) for number in range(splits)]
     return tune_parts(tunable(model), parts, seed, tuning, on_trials, crew=crew)
 
 
-def check_splits(splits: int, by: str) -> None:
-    """Refuse a number of splits that cannot be."""
-    if splits < 1:
-        raise InputError(f"splits={splits}; at least one is needed")
+def check_splits(splits: int, by: str, seed: int) -> None:
+    """Refuse a number of splits, or their seed, that cannot be."""
+    _arguments.whole()("splits", splits)
+    _arguments.one_of("set", "group", "time")("by", by)
+    _arguments.seed("seed", seed)
     if by == "time" and splits > 1:
         raise InputError("there is only one split by time; use splits=1")
 

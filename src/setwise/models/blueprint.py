@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 from jaxtyping import UInt32
 
-from setwise._errors import InputError
+from setwise._arguments import one_of, whole
 from setwise._types import Array, Key
 from setwise.models.model import Model
 
@@ -26,8 +26,9 @@ class Sizes:
 
     def __post_init__(self) -> None:
         for name in ("dimension", "components", "hidden"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}={getattr(self, name)} must be at least 1")
+            whole()(name, getattr(self, name))
+            object.__setattr__(self, name, int(getattr(self, name)))  # NumPy's are no static fields
+        one_of("joint", "shared")("wiring", self.wiring)
 
 
 @dataclass(frozen=True)

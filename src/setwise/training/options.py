@@ -1,12 +1,9 @@
 """How to train: what the user says (:class:`Training`), and all of it (:class:`Options`)."""
 
 from dataclasses import dataclass, fields, replace
-from numbers import Integral, Real
 from typing import Any
 
-import numpy as np
-
-from setwise._arguments import check_all, flag, number, one_of, optional, whole
+from setwise._arguments import check_all, flag, number, one_of, optional, plain, whole
 from setwise._errors import InputError
 from setwise.training.objectives import OBJECTIVES
 
@@ -104,7 +101,7 @@ class Training:
     def __post_init__(self) -> None:
         for name, value in vars(self).copy().items():
             optional(CHECKS[name])(name, value)
-            object.__setattr__(self, name, _plain(value))
+            object.__setattr__(self, name, plain(value))
 
     def given(self) -> dict[str, Any]:
         """The options that were given, by name."""
@@ -134,12 +131,3 @@ class Training:
 
 OPTIONS = tuple(one.name for one in fields(Training))
 """The names of all options."""
-
-
-def _plain(value: Any) -> Any:
-    """Values of NumPy as Python's, which files can hold."""
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if isinstance(value, Integral):
-        return int(value)
-    return float(value) if isinstance(value, Real) else value

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from setwise import _arguments
-from setwise._errors import InputError
+from setwise._arguments import check_all, flag, one_of, optional, path, seed, whole
 from setwise.training import trials_together
 from setwise.tuning.space import SPACES, Space
 
@@ -16,11 +16,20 @@ STARTUP = 10
 OnTrials = Callable[[int, int], None]
 """Called with the trials finished and the trials in all, of all tasks."""
 
-CHECKS: Mapping[str, _arguments.Check] = {
-    "trials": _arguments.whole(),
-    "batch": _arguments.optional(_arguments.whole()),
-    "pruning": _arguments.flag,
-    "seed": _arguments.seed,
+
+def _space(name: str, value: Any) -> None:
+    """The name of a space, or ranges and values by argument."""
+    if not isinstance(value, Mapping):
+        one_of(*SPACES)(name, value)
+
+
+CHECKS = {
+    "trials": whole(),
+    "space": _space,
+    "batch": optional(whole()),
+    "pruning": flag,
+    "storage": optional(path),
+    "seed": seed,
 }
 
 
@@ -53,15 +62,7 @@ class Tuning:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _arguments.check_all(CHECKS, vars(self))
-        if isinstance(self.space, str) and self.space not in SPACES:
-            raise InputError(f"space='{self.space}' is not one of {', '.join(SPACES)}")
-        if not isinstance(self.storage, (str, Path, type(None))):
-            raise InputError(f"storage={self.storage!r} must be a file, a URL or None")
-        if not isinstance(self.space, (str, Mapping)):
-            raise InputError(
-                f"space={self.space!r} must be one of {', '.join(SPACES)}, or ranges by argument"
-            )
+        check_all(CHECKS, vars(self))
 
     @property
     def ranges(self) -> Space:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from setwise._arguments import instance
 from setwise._crew import Crew
 from setwise._errors import InputError
 from setwise.choices import Choices
 from setwise.estimators import Estimator, TrainedEstimator, named
-from setwise.estimators.base import held_out, trainable
+from setwise.estimators.base import comparable, held_out, trainable
 from setwise.tuning.options import OnTrials, Tuning
 
 if TYPE_CHECKING:
@@ -92,14 +93,22 @@ def tune(
     (['decay', 'dropout', 'learning_rate', 'weight_decay'], 3)
     """
     estimator = tunable(model)
+    estimator.check_arguments()
+    instance(Tuning, "write tuning=setwise.Tuning(trials=20)")("tuning", tuning)
     if validation is None:
         choices, validation = held_out(trainable(choices), estimator.seed)
+    else:
+        comparable(trainable(validation, "validation"), trainable(choices))
     return tune_tasks(estimator, [(choices, validation)], [estimator.seed], tuning, on_trials)[0]
 
 
 def tunable(model: str | Estimator) -> TrainedEstimator:
     """The estimator, if there is anything to tune in it."""
     estimator = named(model) if isinstance(model, str) else model
+    if not isinstance(estimator, Estimator):
+        raise InputError(
+            f"model={model!r} is not an estimator; give one, such as setwise.SDA(), or its name"
+        )
     if not isinstance(estimator, TrainedEstimator):
         raise InputError(
             f"{type(estimator).__name__} is not trained by gradients: it has nothing to tune"

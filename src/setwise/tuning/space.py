@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from setwise import _arguments
+from setwise._arguments import check_all, flag, number
 from setwise._errors import InputError
 from setwise.estimators import TrainedEstimator
 from setwise.training.options import OPTIONS
@@ -23,8 +23,7 @@ class Range:
     log: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("low", "high"):
-            _arguments.number()(name, getattr(self, name))
+        check_all({"low": number(), "high": number(), "log": flag}, vars(self))
         if not self.low < self.high:
             raise InputError(f"the range from {self.low} to {self.high} is empty")
         if self.log and not self.low > 0:
@@ -68,6 +67,9 @@ def check(space: Space, estimator: TrainedEstimator) -> None:
     Each listed value and both ends of each range must be fit for training, beside at least one
     combination of the other listed values.
     """
+    if not isinstance(space, Mapping):
+        raise InputError(f"the space must be a mapping of arguments to values, not {space!r}")
+    estimator.check_arguments()
     known = [*OPTIONS, *estimator.get_params(deep=False)]
     for name, values in space.items():
         if name not in known:
@@ -81,13 +83,6 @@ def check(space: Space, estimator: TrainedEstimator) -> None:
     for name, values in space.items():
         for value in ends(values):
             _check_value(name, value, space, estimator)
-
-
-def check_combination(estimator: TrainedEstimator) -> None:
-    """Refuse arguments that do not go together, before anything is trained."""
-    estimator.blueprint  # noqa: B018 (it looks at the arguments)
-    estimator.sizes()
-    estimator.members()
 
 
 def ends(values: "Range | Sequence[Any] | np.ndarray") -> tuple[Any, ...]:
@@ -105,15 +100,17 @@ def _check_values(name: str, values: Any) -> None:
     """Whether there are values of a kind that a study can keep."""
     if isinstance(values, Range):
         return
-    if isinstance(values, (str, bytes)) or not isinstance(values, (Sequence, np.ndarray)):
-        raise InputError(f"'{name}' has {values!r} to choose of; give a list of values, or a Range")
-    if len(values) < 1:
-        raise InputError(f"there is no value to choose of for '{name}'")
+    listed = isinstance(values, (Sequence, np.ndarray)) and not isinstance(values, (str, bytes))
+    if not listed or len(values) < 1:
+        raise InputError(
+            f"the values of '{name}' to choose from must be a list of at least one, or a "
+            f"setwise.Range; not {values!r}"
+        )
     for value in ends(values):
         if not isinstance(value, PLAIN):
             raise InputError(
-                f"'{name}' has {value!r} to choose of, which a study cannot keep; list numbers, "
-                "words, True, False or None"
+                f"the values of '{name}' to choose from have {value!r}, which a study cannot keep; "
+                "list numbers, words, True, False or None"
             )
 
 
@@ -122,7 +119,7 @@ def _check_value(name: str, value: Any, space: Space, estimator: TrainedEstimato
     refused: InputError | None = None
     for others in islice(_combinations(space, name), COMBINATIONS):
         try:
-            check_combination(with_arguments(estimator, {**others, name: value}))
+            with_arguments(estimator, {**others, name: value}).check_arguments()
             return
         except InputError as error:
             refused = refused or error
