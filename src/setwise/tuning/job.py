@@ -30,7 +30,7 @@ from setwise.training.checkpoint import fingerprint
 from setwise.tuning import rounds
 from setwise.tuning.options import OnTrials, Tuning
 from setwise.tuning.rounds import Kept
-from setwise.tuning.space import check, check_combination, with_arguments
+from setwise.tuning.space import check, with_arguments
 from setwise.tuning.storage import Storage
 from setwise.tuning.study import Claim, Study
 from setwise.tuning.workers import signs_of_life
@@ -115,7 +115,7 @@ class Job:
                 sound = []
                 for one in claimed:
                     try:
-                        check_combination(one.estimator)
+                        one.estimator.check_arguments()
                         sound.append(one)
                     except InputError as error:
                         self._fail(one, {}, str(error))

@@ -86,14 +86,6 @@ def check(space: Space, estimator: TrainedEstimator) -> None:
             _check_value(name, value, space, estimator)
 
 
-def check_combination(estimator: TrainedEstimator) -> None:
-    """Refuse arguments that do not go together, before anything is trained."""
-    estimator.check_arguments()
-    estimator.blueprint  # noqa: B018 (it looks at the arguments)
-    estimator.sizes()
-    estimator.members()
-
-
 def ends(values: "Range | Sequence[Any] | np.ndarray") -> tuple[Any, ...]:
     """The values to choose from as plain Python values; of a range its ends.
 
@@ -118,8 +110,8 @@ def _check_values(name: str, values: Any) -> None:
     for value in ends(values):
         if not isinstance(value, PLAIN):
             raise InputError(
-                f"'{name}' has {value!r} to choose from, which a study cannot keep; list numbers, "
-                "words, True, False or None"
+                f"the values of '{name}' to choose from have {value!r}, which a study cannot keep; "
+                "list numbers, words, True, False or None"
             )
 
 
@@ -128,7 +120,7 @@ def _check_value(name: str, value: Any, space: Space, estimator: TrainedEstimato
     refused: InputError | None = None
     for others in islice(_combinations(space, name), COMBINATIONS):
         try:
-            check_combination(with_arguments(estimator, {**others, name: value}))
+            with_arguments(estimator, {**others, name: value}).check_arguments()
             return
         except InputError as error:
             refused = refused or error
@@ -156,8 +148,7 @@ def with_arguments(estimator: TrainedEstimator, values: Mapping[str, Any]) -> Tr
     training = {name: value for name, value in values.items() if name in OPTIONS}
     own = {name: value for name, value in values.items() if name not in OPTIONS}
     fresh: TrainedEstimator = clone(estimator).set_params(**own)
-    fresh.set_training(**training).check_arguments()
-    return fresh
+    return fresh.set_training(**training)
 
 
 def parse(text: str) -> tuple[str, Range | tuple[Any, ...]]:
