@@ -29,6 +29,7 @@ FARTHEST = 1e7
 ROUNDING = 1e-12
 """A spread of this share of a column's size is rounding error."""
 
+SINGLE = 1e-5  # scaled values that differ by less are hardly told apart in single precision
 LOOKED_AT = 1000  # values per column, to see whether they stay apart
 
 COPIES = 3  # of the encoded rows: here, on their way to the device, and there
@@ -250,9 +251,8 @@ class Encoding:
             column = one.column(columns)
             places = np.arange(0, len(column.values), max(1, len(column.values) // LOOKED_AT))
             looked_at = column.take(places)
-            values = np.unique(one.encoder.numbers(looked_at)[:, 0])
-            seen = np.unique(one.columns(looked_at, None)[:, 0].astype(np.float32))
-            if len(values) > 2 and 2 * len(seen) <= len(values):
+            values = one.encoder.numbers(looked_at)[:, 0]
+            if _collapse(values, one.columns(looked_at, None)[:, 0]):
                 at = int(np.argmax(np.abs(one.columns(column, None)[:, 0])))
                 raise InputError(
                     f"{block._named(one, column, at, columns)}, so far from the rest that other "
@@ -337,6 +337,28 @@ class Encoding:
         """The row in the table of the item (or, of context, the set's first item) at this place."""
         choices = self.choices
         return int(choices.rows[at if columns is choices.columns else choices.offsets[at]])
+
+
+def _collapse(values: Float[np.ndarray, " n"], scaled: Float[np.ndarray, " n"]) -> bool:
+    """Whether most values differ, but no longer do in single precision once they are scaled.
+
+    Differences that are rounding errors of the values themselves do not count.
+
+    >>> cost = np.array([10.0, 12, 14, 11, 13, 15, 1e12])
+    >>> _collapse(cost, (cost - cost.mean()) / cost.std())
+    True
+    >>> noisy = np.array([1.0, 2, 1 + 1e-15, 2 - 1e-15, 1, 2, 1])
+    >>> _collapse(noisy, (noisy - noisy.mean()) / noisy.std())
+    False
+    """
+    order = np.argsort(values)
+    few = -(-len(values) // 20)
+    most = order[few:-few]
+    if len(most) < 2:
+        return False
+    low, high = values[most[0]], values[most[-1]]
+    genuine = high - low > 1e-9 * max(abs(low), abs(high))
+    return bool(genuine and abs(scaled[most[-1]] - scaled[most[0]]) < SINGLE)
 
 
 def _or_log(one: Standardised, column: Column) -> str:
