@@ -1,6 +1,7 @@
 """Elasticities, diversion, shares and willingness to pay: closed forms and finite differences."""
 
 import itertools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -161,13 +162,13 @@ def test_averages_are_weighted_by_probability():
     assert found.cross == pytest.approx(cross / other, rel=1e-4)
     low, high = found.interval()
     assert low < found.own < high
-    assert "own" in str(found)
+    assert "own: mean over all items of all sets" in str(found)
 
 
 def test_where_a_value_is_missing_there_is_no_elasticity():
     frame = positive([3] * 20)
     gaps = frame.with_columns(
-        cost=pl.when(pl.int_range(pl.len()) == 1).then(None).otherwise("cost")
+        cost=pl.when(pl.int_range(pl.len()) % 7 == 1).then(None).otherwise("cost")
     )
     choices = read(gaps, items=["impute(log(cost))", "time"], context=[])
     model = sw.MNL().fit(choices)
@@ -343,3 +344,69 @@ def test_models_and_columns_without_a_worth_are_refused():
             willingness_to_pay(model, "cost")
     with pytest.raises(sw.InputError, match="no number column 'price'"):
         willingness_to_pay(sw.MNL().fit(choices), "price")
+
+
+# Columns that are made of others
+
+
+def by_hand(**columns) -> pl.DataFrame:
+    """A table with columns that someone made of its cost."""
+    return positive([3] * 60).with_columns(**columns)
+
+
+INCOME = pl.col("cost") * pl.col("income").exp()
+
+
+@pytest.mark.parametrize(
+    ("column", "relation"),
+    [
+        (INCOME, "'cost' × "),
+        (pl.col("cost") * pl.col("time"), "'cost' × 'time'"),
+        (pl.col("cost").log(), "the logarithm of 'cost'"),
+        (pl.when(pl.col("brand") == "red").then("cost").otherwise(0.0), "'cost' × (brand = red)"),
+    ],
+)
+def test_a_column_that_stays_while_what_it_is_made_of_moves_is_told(column, relation):
+    frame = by_hand(made=column)
+    choices = read(frame, items=["cost", "time", "brand", "made"], context=["income"])
+    model = with_model("mnl", choices)
+    match = re.escape(f"column 'made' is {relation}")
+    for question in (
+        lambda: elasticities(model, choices, "cost"),
+        lambda: diversion_ratios(model, choices, "cost"),
+        lambda: counterfactual(model, choices, Reprice("cost", 1.1)),
+        lambda: counterfactual(model, frame, Reprice("cost", 1.1)),
+    ):
+        with pytest.warns(sw.DataWarning, match=match):
+            question()
+    # Nothing to tell: both move, none does, or the model does not read the column.
+    counterfactual(model, choices, [Reprice("cost", 1.1), Reprice("made", 1.1)])
+    diversion_ratios(model, choices)
+    elasticities(model, choices, "time") if "time" not in relation else None
+    less = read(frame, items=["cost", "time", "brand"], context=["income"])
+    elasticities(with_model("mnl", less), choices, "cost")
+
+
+def test_what_a_column_is_worth_is_told_to_depend_on_those_made_of_it(tmp_path):
+    frame = by_hand(made=INCOME)
+    choices = read(frame, items=["cost", "time", "made"], context=["income"])
+    model = sw.MNL().fit(choices)
+    model.save(tmp_path / "model")
+    for one in (model, sw.load(tmp_path / "model")):
+        with pytest.warns(sw.DataWarning, match="'made' is 'cost' × .*'cost' alone does not tell"):
+            willingness_to_pay(one, "cost")
+    few = choices.take(np.arange(2))  # too few rows to see it in them: the model remembers
+    with pytest.warns(sw.DataWarning, match="'made' is 'cost' × "):
+        counterfactual(model, few, Reprice("cost", 1.1))
+    squared = read(by_hand(made=pl.col("time") ** 2), items=["cost", "time", "made"], context=[])
+    with pytest.warns(sw.DataWarning, match="'made' is 'time'².*'time' alone does not tell"):
+        willingness_to_pay(sw.MNL().fit(squared), "cost")
+
+
+def test_without_such_columns_nothing_is_told():
+    choices = sw.datasets.load("modecanada").sample(300)
+    model = sw.MNL().fit(choices)
+    assert model.derived_ == []
+    elasticities(model, choices, "cost")
+    counterfactual(model, choices, Reprice("cost", 1.1), price="cost")
+    willingness_to_pay(model, "cost")

@@ -1,5 +1,7 @@
 """Estimators: scikit-learn's conventions, prediction on any table, and the outside option."""
 
+import warnings
+
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
@@ -285,3 +287,66 @@ def test_swissmetro_reaches_the_figures_of_the_issue():
     for name in ("sda", "sda_difference"):
         assert rows[name]["top1"] >= 0.683
         assert rows[name]["nll"] <= 0.700
+
+
+# A leaked answer
+
+
+def leaked(sets=150):
+    """The answer on every row, beside the alternatives."""
+    rng = np.random.default_rng(0)
+    modes, choice = np.array(["bus", "car", "rail"]), rng.integers(3, size=sets)
+    return pl.DataFrame(
+        {
+            "trip": np.repeat(np.arange(sets), 3),
+            "alt": np.tile(modes, sets),
+            "price": rng.uniform(1, 9, 3 * sets),
+            "choice": np.repeat(modes[choice], 3),
+            "taken": np.eye(3, dtype=int)[choice].ravel(),
+        }
+    )
+
+
+@every_name
+@pytest.mark.parametrize("context", [[], ["choice"]])
+def test_every_estimator_tells_of_a_leaked_answer(name, context, quick_to_compile):
+    items = ["alt", "price"] if context else None
+    choices = sw.read(leaked(), set="trip", chosen="taken", items=items, context=context)
+    small = quick(name)
+    if "training" in small.get_params():
+        small.set_params(training=sw.Training(epochs=1))
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        small.fit(choices)
+    told = [str(one.message) for one in raised if one.category is sw.DataWarning]
+    assert any("column 'choice' gives the choice away" in one for one in told)
+    assert any("leave 'choice' out of items and context" in one for one in told)
+
+
+PERFECT = [sw.MNL(), sw.SingleFeature("price"), sw.SDW(2, hidden=4, ensemble=1)]
+
+
+@pytest.mark.parametrize("estimator", PERFECT, ids=lambda one: type(one).__name__)
+def test_a_model_without_error_is_told(estimator, quick_to_compile):
+    """The cheapest is always taken: no column is an answer, and yet no one errs."""
+    table = leaked(600)
+    cheapest = pl.col("price") == pl.col("price").min().over("trip")
+    clear = pl.when(cheapest).then(pl.col("price") - 10).otherwise("price")
+    table = table.with_columns(taken=cheapest.cast(pl.Int64), price=clear)
+    choices = sw.read(table, set="trip", chosen="taken", items=["price", "alt"])
+    if "training" in estimator.get_params():
+        estimator.set_params(training=sw.Training(epochs=20, learning_rate=0.03))
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        estimator.fit(choices)
+    told = [str(one.message) for one in raised if one.category is sw.DataWarning]
+    assert any("choices without error; look for a column" in one for one in told)
+
+
+def test_sound_data_raise_no_warning(quick_to_compile):
+    """Nothing is caught here, and warnings are errors."""
+    for name in ("swissmetro", "modecanada"):
+        choices = sw.datasets.load(name).sample(400)
+        trainable(choices)
+        sw.MNL().fit(choices)
+        sw.SingleFeature().fit(choices)

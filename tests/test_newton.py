@@ -151,7 +151,11 @@ def test_context_cancels_and_leaves_the_fit_alone():
 def test_perfect_separation_is_told():
     columns, names = drawn(4, sets=100)
     columns["leak"] = columns["chosen"] * 2.0
-    with pytest.warns(ConvergenceWarning, match=r"'leak'.*check it for a leak"):
+    with (
+        pytest.warns(sw.DataWarning, match="'leak' is 2 where an item was chosen"),
+        pytest.warns(sw.DataWarning, match="tells the training choices without error"),
+        pytest.warns(ConvergenceWarning, match=r"'leak'.*check it for a leak"),
+    ):
         sw.MNL().fit(sw.read(columns, set="set_id", chosen="chosen", items=[*names, "leak"]))
 
 
@@ -225,7 +229,10 @@ def test_many_rows_are_looked_at_few_at_a_time(monkeypatch):
     rng = np.random.default_rng(0)
     x = np.stack([np.tile([1.0, 0], 2000), rng.normal(size=4000)], 1)
     chosen = np.zeros(2000, int)
-    with pytest.warns(ConvergenceWarning, match="'x0' tells the chosen items from the rest"):
+    with (
+        pytest.warns(sw.DataWarning),
+        pytest.warns(ConvergenceWarning, match="'x0' tells the chosen items from the rest"),
+    ):
         fitted(x, [2] * 2000, chosen)
     chosen[1500] = 1
     assert fitted(x, [2] * 2000, chosen).converged_

@@ -247,6 +247,7 @@ def test_adarank_stops_when_it_no_longer_improves(choices):
     assert model.evaluate(choices).mrr == pytest.approx(max(model.history_), abs=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::setwise.DataWarning")  # rightly: a column tells the choice
 def test_adarank_stays_finite_where_one_feature_is_perfect():
     x = np.stack([np.arange(1.0, 31.0), np.zeros(30)], 1)
     model = AdaRank().fit(small(x=x))
@@ -285,6 +286,7 @@ def test_single_feature_does_as_it_is_told(direction):
     assert sorted(ranked["f0"], reverse=direction == "descending") == list(ranked["f0"])
 
 
+@pytest.mark.filterwarnings("ignore::setwise.DataWarning")  # rightly: a column tells the choice
 def test_single_feature_takes_a_columns_name_for_its_numeric_columns():
     whole = table([[2, 1, 3], [1, 2, 4]] * 30, [0, 1] * 30)
     whole["kind"] = np.array(["a", "b", "c", "b", "a", "c"] * 30)
@@ -354,8 +356,13 @@ def test_the_temperature_keeps_ranks_and_does_not_worsen_the_validation_nll(name
 
 def test_a_ranker_that_is_always_wrong_or_always_right_still_has_probabilities():
     x = np.stack([np.arange(1.0, 31.0), np.zeros(30)], 1)
-    right = SingleFeature("x", "descending").fit(small(x=x))
-    wrong = SingleFeature("x", "ascending").fit(small(x=x))
+    with (
+        pytest.warns(sw.DataWarning, match="column 'x' tells the choice without error"),
+        pytest.warns(sw.DataWarning, match="tells the training choices without error"),
+    ):
+        right = SingleFeature("x", "descending").fit(small(x=x))
+    with pytest.warns(sw.DataWarning, match="column 'x' tells the choice without error"):
+        wrong = SingleFeature("x", "ascending").fit(small(x=x))
     assert 0 < right.evaluate(small(x=x)).nll < 0.2
     assert right.evaluate(small(x=-x)).nll < 50  # never wrong so far, and yet not certain
     assert wrong.evaluate(small(x=x)).nll == pytest.approx(math.log(2), abs=1e-2)

@@ -30,8 +30,12 @@ def warn_of_derived(
     known = {(one.column, one.of): one for one in made_of(estimator, columns)}
     for one in derived(choices, columns):
         known.setdefault((one.column, one.of), one)
-    used = {encoder.feature.column for encoder in estimator.schema_.items}
-    tell([one for one in known.values() if one.column in used - set(columns)], remedy)
+    used = [encoder.feature.column for encoder in estimator.schema_.items]
+    stays = set(used) - set(columns)
+    found = [one for one in known.values() if one.column in stays and one.of in used]
+    # If c = a b moves with a, b need not: what stands last in the table is what was made.
+    tell([one for one in found if one.partner not in columns
+          or used.index(one.column) > used.index(one.of)], remedy)  # fmt: skip
 
 
 def made_of(estimator: Estimator, columns: Collection[str]) -> list[Derived]:

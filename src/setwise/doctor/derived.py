@@ -46,6 +46,8 @@ class Derived:
     of: str
     relation: str
     linear: bool = False
+    partner: str | None = None
+    """The other column of the relation, if there is one."""
 
     def __str__(self) -> str:
         suffix = "" if self.linear else ", up to a linear function"
@@ -157,7 +159,8 @@ class Derivations:
                     ):
                         continue
                     relation = form.words.format(x=f"'{name}'", z=z)
-                    made = Derived(other, name, relation, form.linear)
+                    partner = z.name if form.partner else None
+                    made = Derived(other, name, relation, form.linear, partner)
                     # If c is a + b, then b is c - a: what stands last in the table was made.
                     if z.name in left and order.index(z.name) > order.index(other):
                         waiting.append((made, z.name))

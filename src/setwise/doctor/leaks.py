@@ -85,13 +85,17 @@ def _level(one: Examined, exact: bool) -> Finding | None:
     codes, marks = one.codes, one.sets.marks
     if codes is None or codes.max() < 1 or marks is None:
         return None
-    sets = one.sets
-    learned = np.arange(len(sets)) % 2 == 0
-    score = rates(marks, codes, sets.spread(learned))[codes]
-    others = sets.telling & ~learned
-    asked = others & (sets.highest(score) > sets.lowest(score))
-    told = _Told(one, asked, others, score)
-    return told.finding(exact, "the level most often chosen elsewhere", None)
+    sets, finding = one.sets, None
+    for half in (0, 1) if exact else (0,):
+        learned = np.arange(len(sets)) % 2 == half
+        score = rates(marks, codes, sets.spread(learned))[codes]
+        others = sets.telling & ~learned
+        asked = others & (sets.highest(score) > sets.lowest(score))
+        told = _Told(one, asked, others, score)
+        finding = told.finding(exact, "the level most often chosen elsewhere", None)
+        if finding is None:
+            return None
+    return finding
 
 
 def rates(

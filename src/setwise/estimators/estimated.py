@@ -19,7 +19,7 @@ from setwise.estimators.summary import Summary
 from setwise.models import Model
 from setwise.training.separation import Separation
 
-CERTAIN = 0.01  # of log L at equal chances
+CERTAIN = 1e-3  # of log L at equal chances
 STATISTICS = ("log_likelihood", "null_log_likelihood", "sets", "iterations", "converged")
 
 
