@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 from setwise._errors import InputError
 from setwise.artifact import Artifact
 from setwise.choices import Choices, Encoded, Irregular, Schema, open_table, read_like, split
+from setwise.choices.checks import finite
 from setwise.choices.records import few, records
 from setwise.graph.tracing import traced
 from setwise.metrics import Metrics, Outcomes, predicted
@@ -154,7 +155,7 @@ class Estimator(BaseEstimator):
         """What the model file holds, the graph of the model's scores included."""
         self._check_fitted()
         artifact = self._to_artifact()
-        if not isinstance(self.model_, Model):  # LightGBM's trees are no operations on arrays
+        if not isinstance(self.model_, Model):  # trees are no operations on arrays
             return artifact
         try:
             return artifact.with_graph(*traced(self.model_, self.schema_.width))
@@ -186,7 +187,7 @@ class Estimator(BaseEstimator):
             np.exp(self._log_probabilities(part)[self._real_rows(part)])
             for part in self._parts(choices)
         ]
-        return np.concatenate(parts)
+        return finite(np.concatenate(parts), choices)
 
     def _real_rows(self, part: Encoded) -> Bool[np.ndarray, " rows"]:
         """Which encoded rows are the table's: all but the outside options."""
