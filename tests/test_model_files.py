@@ -131,8 +131,9 @@ def test_a_model_of_unknown_kind_is_refused(fitted, tmp_path):
 
 def test_arrays_of_another_size_are_refused(fitted, tmp_path):
     artifact = Artifact(
-        "SDW", {"dimension": 9, "training": {}}, fitted["sdw"].schema_, {}, {"F": np.zeros(2)}
-    )
+        "SDW", {"dimension": 9, "training": {}}, fitted["sdw"].schema_, {"weights": [1.0]},
+        {"F": np.zeros(2)},
+    )  # fmt: skip
     artifact.write(tmp_path / "odd")
     with pytest.raises(InputError, match="arrays do not fit the model"):
         sw.load(tmp_path / "odd")

@@ -18,6 +18,7 @@ from setwise.estimators import basic, rankers
 from setwise.estimators.basic import RandomChoice, SingleFeature, temperature
 from setwise.estimators.boosting import LambdaMART
 from setwise.estimators.rankers import AdaRank, SVMRank
+from setwise.scorer.trees import Trees
 
 LINEAR = {
     "svmrank": lambda: SVMRank(),
@@ -497,12 +498,42 @@ def test_trees_stop_early_and_keep_the_best_round(parts):
     model = LambdaMART(threads=1, rounds=300, patience=5).fit(train, valid)
     assert len(model.history_) == model.best_round_ + 5
     assert model.best_round_ == 1 + int(np.argmax(model.history_))
-    assert model.model_.num_trees() == model.best_round_
+    assert len(model.model_.leaves) == model.best_round_
     assert model.score(valid) == pytest.approx(max(model.history_))
     scores = model.model_.predict(model.schema_.encode(valid).items)
     encoded = model.schema_.encode(valid)
     for other in (0.5, 1.0, 2.0):
         assert model.evaluate(valid).nll <= nll(scores, encoded, other * model.temperature_) + 1e-9
+
+
+@pytest.mark.parametrize("missing", ["nan", "zero", "none"])
+@pytest.mark.parametrize("categories", [False, True])
+def test_trees_as_arrays_score_as_lightgbm_does(missing, categories):
+    lightgbm = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+
+    def drawn(rows):
+        x = rng.normal(size=(rows, 5)) * 2
+        x[:, 2], x[:, 3] = rng.integers(-3, 90, rows), rng.integers(0, 6, rows) + 0.25
+        x[rng.random(x.shape) < 0.1] = 0
+        if missing != "none":
+            x[rng.random(x.shape) < 0.1] = np.nan
+        return x
+
+    x = drawn(1500)
+    y = np.nan_to_num(x[:, 0]) * 2 + np.nan_to_num(x[:, 2]) % 7 + rng.normal(size=len(x))
+    x[:, 2] = np.abs(x[:, 2])
+    settings = {"verbosity": -1, "zero_as_missing": missing == "zero", "min_data_per_group": 5}
+    given = lightgbm.Dataset(x, y, categorical_feature=[2, 3] if categories else [])
+    booster = lightgbm.train(settings, given, 40)
+    trees = Trees.of(Trees.parsed(booster.model_to_string()).arrays(), 5)
+    assert categories == bool((trees.decision & 1).any())
+    numeric = trees.decision[(trees.decision & 1) == 0]
+    assert (missing == "none") == (not (numeric & 12).any())
+    other = drawn(2000)
+    other[0], other[1], other[2] = np.inf, -np.inf, np.nan
+    for one in (x, other):
+        np.testing.assert_allclose(trees.predict(one), booster.predict(one), rtol=0, atol=1e-9)
 
 
 def test_trees_count_the_weights_of_sets():

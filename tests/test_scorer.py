@@ -221,7 +221,7 @@ def test_trees_say_what_to_do(trained, tmp_path):
     Artifact("LambdaMART", {}, schema, {}, {"trees": np.zeros(1, np.uint8)}).write(
         tmp_path / "trees.setwise"
     )
-    with pytest.raises(InputError, match="only LightGBM scores"):
+    with pytest.raises(InputError, match=r"holds trees.*setwise.load"):
         scorer.load(tmp_path / "trees.setwise")
 
 

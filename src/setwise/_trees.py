@@ -15,8 +15,8 @@ def named_arrays(tree: Any) -> dict[str, np.ndarray]:
 
 def with_arrays(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
     """The tree with its arrays (or shapes in their place) replaced by those of these names."""
-    wanted = {name: leaf.shape for name, leaf in _arrays(tree)}
-    found = {name: array.shape for name, array in arrays.items()}
+    wanted = {name: (leaf.shape, leaf.dtype) for name, leaf in _arrays(tree)}
+    found = {name: (array.shape, array.dtype) for name, array in arrays.items()}
     if wanted != found:
         raise InputError("the file's arrays do not fit the model that it describes")
 

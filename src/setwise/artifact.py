@@ -10,14 +10,19 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from setwise import _tensorfile
+from setwise._arguments import check_all, each, instance, optional, text
+from setwise._errors import InputError
 from setwise._files import check_writable
+from setwise._tensorfile import made_elsewhere
 from setwise.choices import Schema
 from setwise.graph import Graph, Operation
+from setwise.graph.checked import checked
 
 OF_GRAPH = "graph/"
 """What names of arrays begin with that the graph needs beside those of the model."""
@@ -73,35 +78,74 @@ class Artifact:
 
     @classmethod
     def read(cls, path: str | Path) -> "Artifact":
-        """Read a model file; a truncated, altered or foreign one is refused."""
+        """Read a model file; a truncated, altered or foreign one is refused.
+
+        So is one that was made to do harm: whatever it says is checked before it is used.
+        """
         arrays, meta = _tensorfile.read(path, "model")
-        _take_names_back(meta["schema"], arrays)
-        graph = meta.get("graph")  # older files have none
-        constants = {name: arrays.pop(name) for name in list(arrays) if name.startswith(OF_GRAPH)}
-        beside = {
-            name.removeprefix(OF_BESIDE): arrays.pop(name)
-            for name in list(arrays)
-            if name.startswith(OF_BESIDE)
-        }
-        return cls(
-            meta["estimator"],
-            meta["params"],
-            Schema.from_json(meta["schema"]),
-            meta["fitted"],
-            arrays,
-            None if graph is None else Graph.from_json(graph),
-            constants,
-            meta.get("sample", []),
-            beside,
-        )
+        with made_elsewhere(path, "description"):
+            check_all(_PARTS, meta)
+            _take_names_back(meta["schema"], arrays)
+            constants = _taken(arrays, OF_GRAPH, keep_prefix=True)
+            artifact = cls(
+                meta["estimator"], meta["params"], Schema.from_json(meta["schema"]),
+                meta["fitted"], arrays, None, constants, _sample(meta.get("sample", [])),
+                _taken(arrays, OF_BESIDE),
+            )  # fmt: skip
+            artifact._check_beside()
+        plain = meta.get("graph")  # older files have none
+        if plain is None:
+            return artifact
+        with made_elsewhere(path, "graph"):
+            graph = Graph.from_json(plain)
+            everything = artifact.arrays | artifact.constants
+            return replace(artifact, graph=checked(graph, everything, artifact.schema.width))
+
+    def _check_beside(self) -> None:
+        columns = (len(self.schema.item_names),)
+        for name, weights in self.beside.items():
+            if weights.shape != columns or not np.isfinite(weights).all():
+                raise InputError(f"the weights '{name}' are not {columns[0]} finite numbers")
+
+
+_an_object = instance(dict, "write an object")
+_PARTS = {
+    "estimator": text,
+    "params": _an_object,
+    "schema": _an_object,
+    "fitted": _an_object,
+    "graph": optional(_an_object),
+    "sample": each(_an_object, 0),
+}
+
+
+def _taken(
+    arrays: dict[str, np.ndarray], prefix: str, keep_prefix: bool = False
+) -> dict[str, np.ndarray]:
+    """Take the arrays out whose names begin so."""
+    return {
+        name if keep_prefix else name.removeprefix(prefix): arrays.pop(name)
+        for name in list(arrays)
+        if name.startswith(prefix)
+    }
+
+
+def _sample(sets: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sets of plain values, as :func:`setwise.choices.records.records` writes them."""
+    for one in sets:
+        check_all({"items": each(_an_object), "context": _an_object}, one)
+        for record in [*one["items"], one.get("context", {})]:
+            if not all(isinstance(value, (str, int, float, NoneType)) for value in record.values()):
+                raise InputError("a set of the sample has values that are not plain")
+    return sets
 
 
 def without_graph(estimator: str) -> str:
     """What to say of a model file that has no graph."""
     if estimator == "LambdaMART":
         return (
-            "holds LightGBM's trees, which only LightGBM scores: use setwise.load(...), or train "
-            "a model such as sda, which scores without its engine"
+            "holds trees, which are not operations on arrays: use setwise.load(...), or train a "
+            "model such as sda, which scores without its engine"
         )
     return (
         f"holds a {estimator} without the graph of its scores, as older setwise wrote it; write "
@@ -129,7 +173,7 @@ def _names_as_arrays(schema: dict[str, Any]) -> dict[str, np.ndarray]:
 def _take_names_back(schema: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     for key, encoder in _with_popularity(schema):
         encoder["levels"] = json.loads(arrays.pop(f"{key}/levels").tobytes())
-        encoder["values"] = arrays.pop(f"{key}/values").tolist()
+        encoder["values"] = arrays.pop(f"{key}/values").astype(np.float64).tolist()
 
 
 def _with_popularity(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -5,7 +5,8 @@ from collections.abc import Collection
 import numpy as np
 
 from setwise._errors import InputError
-from setwise._shapes import Bool
+from setwise._shapes import Bool, Float
+from setwise.choices.choices import Choices
 from setwise.choices.columns import Column
 from setwise.choices.features import Feature
 from setwise.choices.tables import Table
@@ -53,3 +54,19 @@ def refuse(name: str, bad: Bool[np.ndarray, " rows"], what: str, remedy: str) ->
 def _rows(bad: Bool[np.ndarray, " rows"]) -> str:
     count = int(bad.sum())
     return f"row {int(np.argmax(bad))}" + (f" (and {count - 1} more)" if count > 1 else "")
+
+
+def finite(probability: Float[np.ndarray, " rows"], choices: Choices) -> Float[np.ndarray, " rows"]:
+    """Probabilities of these choices' rows, or an error that names a set for which there are none.
+
+    Weights or values near the limits of single precision overflow, and then nothing is known.
+    """
+    if not np.isfinite(probability).all():
+        row = int(np.argmin(np.isfinite(probability)))
+        at = int(np.searchsorted(choices.offsets, row, "right")) - 1
+        raise InputError(
+            f"the model gives no probabilities for set '{choices.roles.set}'="
+            f"{choices.set_ids[at]}: its numbers are too large; check the set's columns, or train "
+            "the model again"
+        )
+    return probability

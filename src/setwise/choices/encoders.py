@@ -1,5 +1,6 @@
 """One feature's way from a column to numbers, fitted on training data."""
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from setwise._arguments import check_all, number, one_of, optional
 from setwise._errors import DataWarning, InputError
 from setwise._shapes import Float, Float64, Int
 from setwise.choices.columns import Column
@@ -14,6 +16,7 @@ from setwise.choices.features import Feature
 
 OTHER = "other"
 MISSING = "missing"
+KINDS = ("number", "category", "date", "popularity")
 
 
 @dataclass(frozen=True)
@@ -136,10 +139,18 @@ class Encoder:
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> "Encoder":
         """The encoder that :meth:`to_json` wrote."""
-        return cls(
-            Feature(**plain["feature"]), plain["kind"], tuple(plain["levels"]), plain["median"],
-            tuple(plain.get("values", ())),
-        )  # fmt: skip
+        check_all({"kind": one_of(*KINDS), "median": optional(number())}, plain)
+        levels, values = tuple(plain["levels"]), tuple(plain.get("values", ()))
+        feature, kind = Feature.from_json(plain["feature"]), plain["kind"]
+        names = all(type(level) is str for level in levels) and len(set(levels)) == len(levels)
+        names = names and not isinstance(plain["levels"], str)
+        numbers = all(type(value) is float and math.isfinite(value) for value in values)
+        fits = len(values) == len(levels) * (kind == "popularity") and (
+            kind in ("category", "popularity") or not levels
+        )
+        if not names or not numbers or not fits:
+            raise InputError(f"the levels or values of column '{feature.column}' are not sound")
+        return cls(feature, kind, levels, plain["median"], values)
 
 
 def _counts(column: Column) -> Int[np.ndarray, " levels"]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from setwise._arguments import check_all, each, flag, number
 from setwise._errors import InputError
 from setwise._shapes import Bool, Float, Float64
 from setwise.choices.choices import Choices
@@ -154,8 +155,18 @@ class Schema:
             name: tuple(Encoder.from_json(one) for one in plain[name])
             for name in ("items", "context")
         }
+        check_all({"mean": each(number(), 0), "scale": each(number(above=0), 0)}, plain)
+        check_all({"outside": flag}, plain)
         vectors = {name: tuple(plain[name]) for name in ("mean", "scale")}
-        return cls(**(plain | encoders | vectors | {"roles": Roles.from_json(plain["roles"])}))
+        roles = Roles.from_json(plain["roles"])
+        schema = cls(**(plain | encoders | vectors | {"roles": roles}))
+        for fitted, asked in ((schema.items, roles.items), (schema.context, roles.context)):
+            if tuple(encoder.feature for encoder in fitted) != asked:
+                raise InputError("the encoded columns are not those of the roles")
+        width = sum(len(encoder.names) for encoder in schema.items + schema.context)
+        if not schema.items or {len(vector) for vector in vectors.values()} != {width}:
+            raise InputError(f"there are not {width} means and scales")
+        return schema
 
 
 def _popularity(feature: Feature, choices: Choices, tally: Tally) -> Encoder:

@@ -82,7 +82,7 @@ def predict(
 def _scorer(path: Path) -> "RowModel":
     """The model of a file, scored with NumPy: JAX takes long to import.
 
-    LightGBM's trees, and files of older setwise, have no graph to score by: the estimator does it.
+    Trees, and files of older setwise, have no graph to score by: the estimator does it.
     """
     from setwise.artifact import Artifact
     from setwise.scorer import Scorer

@@ -5,12 +5,14 @@ from pathlib import Path
 
 from setwise._arguments import path as check_path
 from setwise._errors import InputError
+from setwise._tensorfile import made_elsewhere
 from setwise.artifact import Artifact
 from setwise.estimators.base import Estimator
 from setwise.estimators.basic import RandomChoice, SingleFeature
 from setwise.estimators.boosting import LambdaMART
 from setwise.estimators.catalogue import ENTRIES, Entry, configured, everyone, named, zoo
 from setwise.estimators.companion import mnl_beside
+from setwise.estimators.loading import check_arrays, check_model
 from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL
 from setwise.estimators.mixed import MixedMNL
 from setwise.estimators.nested import NestedLogit
@@ -40,7 +42,11 @@ def load(path: str | Path) -> Estimator:
             f"{path} holds a model '{artifact.estimator}', which this setwise does not know; "
             "upgrade it"
         )
-    return CLASSES[artifact.estimator].from_artifact(artifact)
+    with made_elsewhere(path, "model"):
+        check_arrays(artifact)
+        estimator = CLASSES[artifact.estimator].from_artifact(artifact)
+        check_model(estimator)
+    return estimator
 
 
 __all__ = [

@@ -18,6 +18,7 @@ from setwise._arguments import Check
 from setwise._errors import DataWarning, InputError
 from setwise.artifact import Artifact
 from setwise.choices import Choices, Encoded, Irregular, Schema, open_table, read_like, split
+from setwise.choices.checks import finite
 from setwise.choices.records import few, records
 from setwise.doctor.answers import giveaways
 from setwise.graph.tracing import traced
@@ -202,7 +203,7 @@ class Estimator(BaseEstimator):
         self._check_fitted()
         artifact = self._to_artifact()
         artifact = replace(artifact, params=_arguments.plain(artifact.params))
-        if not isinstance(self.model_, Model):  # LightGBM's trees are no operations on arrays
+        if not isinstance(self.model_, Model):  # trees are no operations on arrays
             return artifact
         try:
             return artifact.with_graph(*traced(self.model_, self.schema_.width))
@@ -245,7 +246,7 @@ class Estimator(BaseEstimator):
             np.exp(self._log_probabilities(part)[self._real_rows(part)])
             for part in self._parts(choices)
         ]
-        return np.concatenate(parts)
+        return finite(np.concatenate(parts), choices)
 
     def _real_rows(self, part: Encoded) -> Bool[np.ndarray, " rows"]:
         """Which encoded rows are the table's: all but the outside options."""

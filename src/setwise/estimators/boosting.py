@@ -14,10 +14,13 @@ from setwise.choices import Choices, Encoded, Schema
 from setwise.estimators.base import FEWEST_SETS, Estimator, warn_if_perfect
 from setwise.estimators.basic import chosen_of, shares, temperature
 from setwise.metrics import Ranks
+from setwise.scorer.trees import Trees
 
 Objective = Literal["rank_xendcg", "lambdarank"]
 LARGEST_SET = 10_000  # LightGBM's own limit for one query
-FITTED = ("temperature", "best_round", "history", "trees")
+FITTED = ("temperature", "best_round", "history")
+OF_TREES = "trees/"
+"""What names of arrays begin with in a model file."""
 
 
 class LambdaMART(Estimator):
@@ -36,11 +39,12 @@ class LambdaMART(Estimator):
         min_rows: in each leaf, at least.
         patience: stop after this many trees without a better top-1 accuracy (ties by
             expectation) on the validation part, and keep the trees up to the best.
-        threads: that LightGBM uses; 0 leaves it to LightGBM (one a core).
+        threads: that LightGBM uses in training; 0 leaves it to LightGBM (one per core).
         seed: of the objective, and of the held-out fifth where no validation part is given.
 
-    Fitted attributes: ``model_`` (LightGBM's booster), ``trees_`` (its text), ``best_round_``
-    (how many trees are kept), ``history_`` (validation top-1 after each tree), ``temperature_``.
+    Fitted attributes: ``model_`` (the trees as arrays, :class:`setwise.scorer.trees.Trees`, which
+    NumPy scores: only training needs LightGBM), ``best_round_`` (how many trees are kept),
+    ``history_`` (validation top-1 after each tree), ``temperature_``.
 
     >>> LambdaMART("lambdarank", rounds=100)
     LambdaMART(objective='lambdarank', rounds=100)
@@ -57,7 +61,7 @@ class LambdaMART(Estimator):
         "seed": seed,
     }
 
-    model_: Any
+    model_: Trees  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -114,8 +118,7 @@ class LambdaMART(Estimator):
             ],
         )
         self.best_round_, self.history_ = booster.best_iteration, history["validation"]["top1"]
-        self.trees_ = booster.model_to_string(num_iteration=self.best_round_)
-        self.model_ = lightgbm.Booster(model_str=self.trees_)  # what a model file gives back
+        self.model_ = Trees.parsed(booster.model_to_string(num_iteration=self.best_round_))
         self.temperature_ = temperature(self._scores(valid), valid)
         self.schema_ = schema
         right = len(valid) >= FEWEST_SETS and max(self.history_) == 1
@@ -136,7 +139,7 @@ class LambdaMART(Estimator):
         }
 
     def _scores(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
-        return self.model_.predict(_columns(encoded), num_threads=self.threads)
+        return self.model_.predict(_columns(encoded))
 
     def _log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
         scores = self._scores(encoded) / self.temperature_
@@ -145,19 +148,19 @@ class LambdaMART(Estimator):
         return scores - np.repeat(np.log(np.add.reduceat(np.exp(scores), starts)), sizes)
 
     def _to_artifact(self) -> Artifact:
-        fitted = {name: getattr(self, f"{name}_") for name in FITTED if name != "trees"}
-        arrays = {"trees": np.frombuffer(self.trees_.encode(), np.uint8)}
+        fitted = {name: getattr(self, f"{name}_") for name in FITTED}
+        arrays = {f"{OF_TREES}{name}": array for name, array in self.model_.arrays().items()}
         return Artifact("LambdaMART", self.get_params(deep=False), self.schema_, fitted, arrays)
 
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> "LambdaMART":
         estimator = cls(**artifact.params)
         estimator.schema_ = artifact.schema
-        trees = artifact.arrays["trees"].tobytes().decode()
-        for name, value in (artifact.fitted | {"trees": trees}).items():
-            if name in FITTED:
-                setattr(estimator, f"{name}_", value)
-        estimator.model_ = _lightgbm().Booster(model_str=trees)
+        number(above=0)("temperature", artifact.fitted["temperature"])
+        for name in FITTED:
+            setattr(estimator, f"{name}_", artifact.fitted[name])
+        arrays = {name.removeprefix(OF_TREES): array for name, array in artifact.arrays.items()}
+        estimator.model_ = Trees.of(arrays, artifact.schema.width)
         return estimator
 
 

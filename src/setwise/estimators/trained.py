@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from setwise import _arguments
 from setwise._arguments import SEEDS, Check, instance, seed, whole
 from setwise._errors import InputError
 from setwise._trees import named_arrays, with_arrays
@@ -34,6 +35,8 @@ from setwise.training import (
 
 CERTAIN = 0.01  # nats per choice
 FITTED = ("history", "best_epoch", "interrupted", "weights")
+MOST_MEMBERS = 1_000
+"""Of an ensemble that is read from a file: making its models takes time for each."""
 
 
 class TrainedEstimator(Estimator):
@@ -243,11 +246,15 @@ class TrainedEstimator(Estimator):
     def _skeleton(self, artifact: Artifact) -> Model:
         """The fitted model of a file, with shapes in place of weights."""
         width, sizes = artifact.schema.width, self.sizes()
+        weights = artifact.fitted["weights"]
+        _arguments.each(_arguments.number(least=0, most=1))("weights", weights)
+        if len(weights) != self.ensemble or len(weights) > MOST_MEMBERS:
+            raise InputError(f"ensemble={self.ensemble}, and there are {len(weights)} weights")
         if self.ensemble == 1:
             return self.blueprint.skeleton(width, sizes)
         kept = [
             member.recipe(self.blueprint).skeleton(width, sizes)
-            for member, weight in zip(self.members(), artifact.fitted["weights"], strict=True)
+            for member, weight in zip(self.members(), weights, strict=True)
             if weight > 0
         ]
         return Ensemble.skeleton(kept, "weight" in artifact.arrays)

@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from setwise._arguments import check_all, each, instance
 from setwise._errors import InputError
 from setwise.graph.specs import Spec, spec_of
 
 FORMAT_VERSION = 1
+MOST_OPERATIONS = 4_000
+"""Of a graph in a file; the largest models have about two hundred."""
 
 
 @dataclass(frozen=True)
@@ -80,9 +83,15 @@ class Graph:
                 f"the model's graph has format version {plain['version']}, and this setwise reads "
                 f"{FORMAT_VERSION}; upgrade setwise, or load the model and save it again"
             )
+        if len(plain["operations"]) > MOST_OPERATIONS:
+            raise InputError(
+                f"the graph has {len(plain['operations']):,} operations; at most "
+                f"{MOST_OPERATIONS:,} are read"
+            )
+        check_all({"operations": each(instance(list, "write name, inputs, settings"))}, plain)
         return cls(
             tuple(
-                Operation(name, tuple(inputs), _tuples(settings))
+                Operation(str(name), tuple(inputs), _tuples(settings))
                 for name, inputs, settings in plain["operations"]
             )
         )

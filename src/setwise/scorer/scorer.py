@@ -8,8 +8,10 @@ import numpy as np
 
 from setwise._errors import InputError
 from setwise._shapes import Bool, Float32
+from setwise._tensorfile import made_elsewhere
 from setwise.artifact import Artifact, without_graph
 from setwise.choices import Choices, Encoded, Schema, read_like
+from setwise.choices.checks import finite
 from setwise.scorer.padding import in_buckets
 from setwise.scorer.program import Program
 
@@ -43,7 +45,19 @@ class Scorer:
         if artifact.graph is None:
             raise InputError(f"{path} {without_graph(artifact.estimator)}")
         arrays = artifact.arrays | artifact.constants
-        return cls(artifact.estimator, artifact.schema, Program.of(artifact.graph, arrays))
+        with made_elsewhere(path, "graph"):
+            scorer = cls(artifact.estimator, artifact.schema, Program.of(artifact.graph, arrays))
+            scorer._try()
+        return scorer
+
+    def _try(self) -> None:
+        """Score two small sets: a model that cannot is refused when it is read, not later."""
+        items = np.linspace(-1, 1, 6 * self.schema.width, dtype=np.float32).reshape(2, 3, -1)
+        for present in (np.ones((2, 3), bool), np.array([[True] * 3, [True, True, False]])):
+            logs = self.program(items, present)
+            total = np.exp(logs.astype(np.float64)).sum(1)
+            if logs.shape != (2, 3) or not (np.abs(total - 1) < 1e-3).all():
+                raise InputError(f"its probabilities of a set add up to {total[0]}, not 1")
 
     def log_probabilities(
         self,
@@ -89,7 +103,7 @@ class Scorer:
             encoded = part.encoded()
             logs = self.row_log_probabilities(encoded)
             parts.append(np.exp(logs[self.schema.real_rows(encoded)]))
-        return choices.in_table_order(np.concatenate(parts))
+        return choices.in_table_order(finite(np.concatenate(parts), choices))
 
     def row_log_probabilities(self, encoded: Encoded) -> Float32[np.ndarray, " rows"]:
         """log P(x | s) of every encoded row, the outside options' included."""

@@ -14,8 +14,10 @@ import jax
 import numpy as np
 
 from setwise import _tensorfile
+from setwise._arguments import check_all, each, instance, number, whole
 from setwise._errors import InputError
 from setwise._files import WriteError, make_folder, unfinished
+from setwise._tensorfile import made_elsewhere
 from setwise._trees import named_arrays, with_arrays
 from setwise.choices import Encoded, Encoding
 from setwise.models import Model
@@ -46,8 +48,8 @@ def fingerprint(model: Model | None, data: Iterable[Encoded | Encoding], setting
     digest = hashlib.sha256(json.dumps(settings).encode())
     for leaf in jax.tree.leaves(eqx.filter(model, eqx.is_array)):
         digest.update(np.asarray(leaf).tobytes())
-    for whole in data:
-        for part in _encoded(whole):
+    for one in data:
+        for part in _encoded(one):
             for array in (part.items, part.context, part.offsets, part.chosen, part.weight):
                 digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
@@ -89,7 +91,20 @@ def resume(path: Path, start: Progress, mark: str) -> Progress:
     kept = read(path, (start.state, start.best), mark)
     if kept is None:
         return start
-    return _progress(*kept)
+    with made_elsewhere(path, "state"):
+        check_all(_CHECKS, kept[1])
+        check_all(_STOPPING, kept[1]["stopping"])
+        return _progress(*kept)
+
+
+_STOPPING = {"epoch": whole(-1), "best_epoch": whole(-1)}
+_CHECKS = {
+    "history": each(instance(dict, "delete the file"), 0),
+    "stopping": instance(dict, "delete the file"),
+    "shards": whole(0),
+    "steps": whole(0),
+    "losses": number(),
+}
 
 
 def of_first(group: Group, start: Progress, make: Callable[[], Progress]) -> Progress:
@@ -146,9 +161,10 @@ def read(path: Path, tree: Any, mark: str) -> tuple[Any, dict[str, Any]] | None:
     if not path.exists():
         return None
     arrays, meta = _tensorfile.read(path, "checkpoint")
-    if meta["fit"] != mark:
-        raise InputError(
-            f"{path} belongs to another fit (other data, options, seed or setwise version); "
-            "give another checkpoint folder, or delete this one to start anew"
-        )
-    return with_arrays(tree, arrays), meta
+    with made_elsewhere(path, "state"):
+        if meta["fit"] != mark:
+            raise InputError(
+                f"{path} belongs to another fit (other data, options, seed or setwise version); "
+                "give another checkpoint folder, or delete this one to start anew"
+            )
+        return with_arrays(tree, arrays), meta

@@ -3,9 +3,13 @@
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from setwise._arguments import whole
+from setwise._errors import InputError
+from setwise._tensorfile import made_elsewhere
 from setwise.training import checkpoint
 from setwise.training.chunk import Chunk, Progress
 from setwise.training.stopping import Standings
@@ -29,15 +33,21 @@ class Keeper:
         if kept is None:
             return start
         (state, best), meta = kept
-        standings = Standings(
-            best=np.array(meta["best"]),
-            best_epoch=np.array(meta["best_epoch"]),
-            active=np.array(meta["active"]),
-            improved=np.array(meta["improved"]),
-            epoch=meta["epoch"],
-        )
-        history = {int(number): tuple(records) for number, records in meta["history"].items()}
-        return Progress(state, best, standings, history, frozenset(meta["diverged"]))
+        with made_elsewhere(self._path, "state"):
+            whole(-1)("epoch", meta["epoch"])
+            standings = Standings(**self._standings(meta, start), epoch=meta["epoch"])
+            history = {int(number): tuple(records) for number, records in meta["history"].items()}
+            return Progress(state, best, standings, history, frozenset(meta["diverged"]))
+
+    def _standings(self, meta: dict[str, Any], start: Progress) -> dict[str, np.ndarray]:
+        """How each member stands: as many numbers, and of the types, as at the start."""
+        found = {}
+        for name in ("best", "best_epoch", "active", "improved"):
+            at_first = getattr(start.standings, name)
+            found[name] = np.array(meta[name])
+            if (found[name].shape, found[name].dtype) != (at_first.shape, at_first.dtype):
+                raise InputError(f"'{name}' is not of the members that train")
+        return found
 
     def save(self, progress: Progress) -> None:
         """Write the file if the last time is long ago, or nothing more will come."""
