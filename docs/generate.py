@@ -117,9 +117,12 @@ def zoo_page() -> str:
         GENERATED,
         "Every model has a name, which `setwise fit`, `setwise compare` and `setwise.compare` "
         "take; `setwise models` prints this list, `setwise.zoo` returns it. "
-        "Parameters are counted for 8 features and default sizes; where the data decide, the cell "
-        "is empty. Start with `mnl`, add `lcl` or `mnl_within_set` to see whether context matters "
-        "at all, then `sda`.",
+        "Parameters are those of one model, counted for 8 features and default sizes; where the "
+        "data decide, the cell is empty. `sda` is setwise's default, and `sw.SDA()` an ensemble of "
+        "eight models: three of `sda`, three of `sda_straight`, two of `sda_fine`. The paper's SDA "
+        "is `sda_inner`; only with `--preset paper` does `sda` mean that. "
+        "Start with `mnl`, add `lcl` or `mnl_within_set` to see whether context matters at all, "
+        "then `sda`.",
     ]
     for family, meaning in FAMILIES.items():
         entries = [entry for entry in zoo() if entry.about.family == family]

@@ -16,10 +16,12 @@ import paper_evidence as evidence
 from setwise.experiments.paper import MAX_ITEMS, main_table, published
 
 PAGE = Path(__file__).parent / "paper.md"
+WEIGHT_DECAY = Path(__file__).parent / "results" / "weight_decay.json"
 KAPPA_SCORES = {"a": 3.0, "b": 2.0, "c": 1.0}
 EPOCHS = (1, 5, 25, 100)
 WAYS = {"filtered": "filtered", "truncated": "truncated", "several": "filtered, n ≥ 2"}
 CUTS = ("filtered", "truncated")
+WAYS_OF_DECAY = ("coupled", "decoupled")
 ORDERS = {"true": "true", "filed": "sorted", "shuffled": "sorted, shuffled"}
 
 Stored = Mapping[str, Mapping[str, Mapping[str, Any]]]
@@ -177,18 +179,18 @@ def violation() -> str:
 
 def parameters() -> str:
     """The printed counts beside those of architectures."""
-    from setwise.estimators import zoo
-
     constant, slope = evidence.PRINTED
     found = list(evidence.architectures())
     same_slope = [one[0] for one in found if one[1] == slope]
-    (sda,) = (entry for entry in zoo() if entry.name == "sda_inner")
-    one, two = sda.parameters(1) or 0, sda.parameters(2) or 0
+    own_sda, own_net, own_deep = (_own(name) for name in ("sda_inner", "ranknet", "deep_sets"))
     layers = evidence.HIDDEN * (evidence.HIDDEN + evidence.DIMENSION)
     deep, net = evidence.chain(256, 256, 256, 256, 1), evidence.chain(1024, 512, 2)
     return (
-        f"- Deep Sets: {deep[0]:,} + {deep[1]}d is exactly d→256→256→256→256→1 without biases.\n"
-        f"- RankNet: {net[0]:,} + {net[1]}d is exactly d→1024→512→2 without biases.\n"
+        f"- Deep Sets: {deep[0]:,} + {deep[1]}d is exactly d→256→256→256→256→1 without biases. "
+        f"Ours has {own_deep[0]:,} + {own_deep[1]}d.\n"
+        f"- RankNet: {net[0]:,} + {net[1]}d is exactly d→1024→512→2 without biases. Ours has one "
+        f"output, and biases in its hidden layers: {own_net[0]:,} + {own_net[1]}d, "
+        f"{own_net[0] - net[0]:,} more.\n"
         f"- SDA: the second hidden layer and the outputs of one network for 24 weights take "
         f"16·16 + 16·24 = {layers} constants; two such networks take {2 * layers:,}, more than "
         f"{constant}. A network that is shared by all scores and reads them one by one is smaller; "
@@ -196,8 +198,67 @@ def parameters() -> str:
         f"Of {len(found):,} architectures that we counted, {found.count(evidence.PRINTED)} have "
         f"{constant} + {slope}d. {len(same_slope)} have the slope; the least constant "
         f"among them is {min(same_slope):,}.\n"
-        f"- Our `sda_inner`, with vectors of 16 numbers: {2 * one - two:,} + {two - one}d."
+        f"- Our `sda_inner`, with vectors of 16 numbers: {own_sda[0]:,} + {own_sda[1]}d."
     )
+
+
+def _own(name: str) -> tuple[int, int]:
+    """The parameters of a model of the zoo in the paper's sizes: constant, for each feature."""
+    from setwise.estimators import TrainedEstimator, named
+    from setwise.models import ZOO
+
+    estimator = named(name, "paper")
+    assert isinstance(estimator, TrainedEstimator)
+    one, two = (ZOO[name].parameters(d, estimator.sizes()) for d in (1, 2))
+    return 2 * one - two, two - one
+
+
+def weight_decay(runs: Mapping[str, Mapping[str, Any]]) -> str:
+    """Coupled beside decoupled weight decay: fixed ones on one split, and tuned on all."""
+    head = ["data", "weight decay", *(f"{way}: accuracy %, NLL" for way in WAYS_OF_DECAY)]
+    rows = [
+        [name, f"{decay:g}", *(_fixed(run, way, place) for way in WAYS_OF_DECAY)]
+        for name, run in runs.items()
+        for place, decay in enumerate(one["weight_decay"] for one in run["sweep"]["coupled"])
+    ]
+    said = [
+        "SDA on one split at the paper's greatest learning rate, 0.001; the best validation "
+        f"accuracy, and the validation NLL there:\n\n{table(head, rows)}"
+    ]
+    for name, run in runs.items():
+        protocol = (
+            f"{run['sets']:,} sets, {run['splits']} splits, {run['trials']} trials per method and "
+            f"split, on {run['machine']}"
+        )
+        said.append(
+            f"Tuned on {name} ({protocol}), on the test part. `sda` is the paper's; changes are "
+            "paired, ± standard errors over splits; the last column is the median weight decay of "
+            f"the best trials:\n\n{_tuned(run['methods'])}"
+        )
+    return "\n\n".join(said)
+
+
+def _fixed(run: Mapping[str, Any], way: str, place: int) -> str:
+    one = run["sweep"][way][place]
+    return f"{100 * one['accuracy']:.2f}, {one['nll']:.4f}"
+
+
+def _tuned(methods: Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]) -> str:
+    rows = []
+    for method, ways in methods.items():
+        cells = [method]
+        for measure, scale, digits in (("top1", 100, 2), ("nll", 1, 4)):
+            both = [np.array(ways[way][measure]) * scale for way in WAYS_OF_DECAY]
+            change = both[0] - both[1]
+            error = change.std(ddof=1) / len(change) ** 0.5
+            cells += [f"{one.mean():.{digits}f}" for one in both]
+            cells.append(f"{change.mean():+.{digits}f} ± {error:.{digits}f}")
+        decays = [f"{np.median(ways[way]['weight_decay']):.0e}" for way in WAYS_OF_DECAY]
+        rows.append([*cells, ", ".join(decays)])
+    measures = [
+        f"{name} {word}" for name in ("top-1 %", "NLL") for word in (*WAYS_OF_DECAY, "change")
+    ]
+    return table(["method", *measures, "best decay, both ways"], rows)
 
 
 def decay() -> str:
@@ -230,6 +291,7 @@ def blocks(stored: Stored) -> dict[str, str]:
         "truncating": truncating(stored),
         "violation": violation(),
         "parameters": parameters(),
+        "weight_decay": weight_decay(json.loads(WEIGHT_DECAY.read_text("utf-8"))),
         "decay": decay(),
     }
 

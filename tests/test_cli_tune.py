@@ -47,6 +47,23 @@ def test_a_table_for_people(tuned):
 
 
 @pytest.mark.usefixtures("quick_to_compile")
+def test_an_ensemble_tunes_all_its_models_and_says_so(folder, tmp_path):
+    options = ("--epochs", "1", "--trials", "1", "--vary", "dimension=2", "--vary", "hidden=2")
+    storage = ("--storage", tmp_path / "s.sqlite")
+    table = (folder / "trips.parquet", *ROLES)
+    one = run(
+        "tune", *table, "--model", "sda", *options, *storage, "--vary", "ensemble=1", "--json"
+    )
+    assert "every trial trains" not in one.stderr
+    (split,) = json.loads(one.stdout)
+    assert split["best"]["ensemble"] == 1
+    whole = run("tune", *table, "--model", "sda", *options, *storage, "--json")
+    assert "every trial trains the 8 models of sda; --vary ensemble=1 tunes one" in whole.stderr
+    (split,) = json.loads(whole.stdout)
+    assert len(split["trials"][0]["result"]["best_epoch"]) == 8
+
+
+@pytest.mark.usefixtures("quick_to_compile")
 def test_json_for_programs_from_the_finished_study(tuned, folder):
     resumed = again(folder, "--json")
     splits = json.loads(resumed.stdout)

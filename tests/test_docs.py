@@ -333,3 +333,65 @@ def test_the_version_is_the_same_everywhere():
     citation = (ROOT / "CITATION.cff").read_text("utf-8")
     assert re.search(rf"^version: {version}$", citation, re.MULTILINE)
     assert f"## [{sw.__version__}]" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+
+
+# What the tree refers to
+
+WRITTEN = {".md", ".py", ".toml", ".yml", ".cff", ""}
+OURS = ("src", "tests", "docs", "benchmarks")
+LINK = re.compile(r"\]\(([^)#\s]+)[^)\n]*\)")
+PAGE_NAME = re.compile(r"[\w./-]*\w\.md\b")
+PLACE = re.compile(rf"\b(?:{'|'.join(OURS)})/[\w./-]+\.\w+")
+# Papers have sections; files of this repository that are said to have numbered ones do not exist.
+NUMBERED = re.compile(r"\b(?:SPEC|DESIGN)\b|\b[Ss]ections? \d")
+
+
+def tree() -> list[Path]:
+    """Every text that people write: sources, pages, tests, settings."""
+    top = [path for path in ROOT.iterdir() if path.is_file() and not path.name.startswith(".")]
+    below = [path for folder in OURS for path in (ROOT / folder).rglob("*") if path.is_file()]
+    left_out = {"vendor", "__pycache__"}
+    return [
+        path
+        for path in [*top, *below]
+        if path.suffix in WRITTEN and not left_out.intersection(path.parts)
+    ]
+
+
+def lost(path: Path, text: str, pages: set[str]) -> list[str]:
+    """What a text refers to and the repository does not have."""
+    found = [name for name in PAGE_NAME.findall(text) if Path(name).name not in pages]
+    found += [place for place in PLACE.findall(text) if not (ROOT / place).exists()]
+    if path.suffix == ".md":
+        links = [link for link in LINK.findall(text) if ":" not in link]
+        found += [link for link in links if not (path.parent / link).exists()]
+    return [*found, *(match.group() for match in NUMBERED.finditer(text))]
+
+
+def test_nothing_refers_to_a_file_that_is_not_in_the_repository():
+    files = tree()
+    everywhere = [ROOT.glob("*.md"), *((ROOT / folder).rglob("*.md") for folder in OURS)]
+    pages = {path.name for paths in everywhere for path in paths}
+    bad = {
+        str(path.relative_to(ROOT)): lost(path, path.read_text("utf-8"), pages) for path in files
+    }
+    bad.pop("tests/test_docs.py")  # which has examples of what is lost
+    assert {name: found for name, found in bad.items() if found} == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("one.py", "# see PLAN.md", ["PLAN.md"]),
+        ("one.py", "# SPEC section 6", ["SPEC", "section 6"]),
+        ("one.py", "# tests/test_nothing.py", ["tests/test_nothing.py"]),
+        ("one.md", "[a page](gone.html#top)", ["gone.html"]),
+        (
+            "one.md",
+            "[a page](paper.md#what-is-ours), docs/paper.md, [out](https://a.example/b)",
+            [],
+        ),
+    ],
+)
+def test_references_that_are_lost_are_found(name, text, found):
+    assert lost(DOCS / name, text, {"paper.md"}) == found

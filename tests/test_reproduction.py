@@ -18,6 +18,7 @@ from setwise.cli import reproduce as command
 from setwise.cli.source import Source as TableOptions
 from setwise.cli.values import Outcome as Choice
 from setwise.cli.values import RawName
+from setwise.estimators import TrainedEstimator, named
 from setwise.experiments import paper
 from setwise.experiments.reproduction import (
     PRESETS,
@@ -33,6 +34,7 @@ from setwise.experiments.reproduction.plan import plan
 from setwise.experiments.reproduction.protocol import ABLATION, CLASSICAL, REGIONS, TABLE
 from setwise.experiments.reproduction.regions import regions
 from setwise.experiments.reproduction.workers import run_units
+from setwise.tuning import with_arguments
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
@@ -106,6 +108,25 @@ def test_the_parts_have_the_papers_methods():
     everything = protocol.methods("all", True)
     assert len(everything) == len(set(everything)) == 11 + 4 + 6 + 8
     assert protocol.methods("figures", False) == []
+
+
+def test_the_papers_preset_has_weight_decay_in_the_gradient():
+    """Its range is for an L2 penalty: decoupled, it would do nearly nothing."""
+    preset = PRESETS["paper"]
+    names = {method.model for method in preset.methods("all", main=True)}
+    trained = {}
+    for name in names:
+        estimator = preset.estimator(Method(name))
+        if isinstance(estimator, TrainedEstimator):
+            one = with_arguments(estimator, {"weight_decay": 1e-4, "dropout": 0.1})
+            (member,) = one.members()
+            trained[name] = member.options
+    assert {"sda", "sde", "sdw", "mnl", "ranknet", "mixed_mnl", "deep_sets"} <= set(trained)
+    assert not any(options.decoupled_weight_decay for options in trained.values())
+    assert {options.weight_decay for options in trained.values()} == {1e-4}
+    assert preset.space == "paper"
+    assert not named("sda", "paper").training_options.decoupled_weight_decay  # what tune takes
+    assert named("sda").training_options.decoupled_weight_decay
 
 
 def test_networks_have_the_papers_sizes_and_the_protocols_training():

@@ -60,11 +60,13 @@ def tune(
     Each split is tuned on its own training and validation parts; its test part is used once, for
     the best setting. Batches of trials train as one program, of all splits at once.
 
-    Example: setwise tune swissmetro --model sda --trials 50 --out tuned.setwise
+    Of an ensemble, such as sda, every trial trains all models; --vary ensemble=1 tunes one.
+
+    Example: setwise tune swissmetro --model sda --vary ensemble=1 --trials 50 --out tuned.setwise
     """
     from setwise._files import check_outputs, kept_elsewhere, whole_file
     from setwise.estimators import named
-    from setwise.experiments import tune_splits, tuning_history
+    from setwise.experiments import tune_splits
     from setwise.tuning import Tuning, tunable, with_arguments
 
     check_outputs([out, plot, storage_file(storage)], source.reads())
@@ -73,6 +75,7 @@ def tune(
     estimator = tunable(named(model, preset.value))
     if epochs is not None:
         estimator = with_arguments(estimator, {"epochs": epochs})
+    _say_what_trials_train(estimator.ensemble, tuning.ranges, model)
     choices = source.read(seed)
     show.dropped(choices)
     with crew_of(cluster) as crew, show.counting_bar("trials") as on_trials:
@@ -85,9 +88,7 @@ def tune(
     else:
         _show(done, model)
     if plot is not None:
-        with whole_file(plot) as beside:
-            beside.write_text(tuning_history([one.tuned for one in done]), "utf-8")
-        show.note(f"wrote {plot}")
+        _draw(done, plot)
     if out is not None:
         kept_elsewhere(done[0].tuned.estimator.save, out, "tuned model")
         show.note(f"wrote {out}")
@@ -98,10 +99,26 @@ def storage_file(storage: str) -> str | None:
     return None if "://" in storage else storage
 
 
+def _say_what_trials_train(ensemble: int, space: "Space", model: str) -> None:
+    if ensemble > 1 and "ensemble" not in space:
+        show.note(
+            f"every trial trains the {ensemble} models of {model}; --vary ensemble=1 tunes one"
+        )
+
+
 def _space(name: str, vary: list[str]) -> "Space":
     from setwise import tuning
 
     return dict(tuning.SPACES[name]) | dict(tuning.parse(text) for text in vary)
+
+
+def _draw(done: "list[TunedSplit]", plot: Path) -> None:
+    from setwise._files import whole_file
+    from setwise.experiments import tuning_history
+
+    with whole_file(plot) as beside:
+        beside.write_text(tuning_history([one.tuned for one in done]), "utf-8")
+    show.note(f"wrote {plot}")
 
 
 def _show(done: "list[TunedSplit]", model: str) -> None:

@@ -78,8 +78,8 @@ SET_DEPENDENT: Mapping[str, Blueprint] = {
         About(
             "set-dependent", "<w(s), mu(F(x) - r(s))> + <b, x>, x in pieces, among the others",
             f"{PAPER}; setwise", False,
-            "The default: the full model beside a logit, piecewise linear in features and "
-            "in where an item stands in its set.",
+            "The default, not the paper's: the full model beside a logit, piecewise linear in "
+            "features and in where an item stands in its set.",
         ),
         w=vector_and_network, r=quiet_network, mu=KinkedTanh, seen=in_pieces, beside_mnl=True,
     ),
@@ -112,7 +112,7 @@ SET_DEPENDENT: Mapping[str, Blueprint] = {
     "sda_difference": Recipe(
         About(
             "set-dependent", "<w(s), mu(F(x) - r(s))>", f"{PAPER}, Eq. 5", False,
-            "The full model with a tenth of the parameters: often as accurate as sda.",
+            "The paper's Eq. 5, with a tenth of sda_inner's parameters: often as accurate.",
         ),
         w=set_network, r=set_network, mu=KinkedTanh,
     ),
@@ -122,21 +122,21 @@ ABLATIONS: Mapping[str, Blueprint] = {
     "sda_tanh": Recipe(
         About(
             "set-dependent", "<w(s), tanh(<F(x), r(s)>)>", f"{PAPER}, Table 4", False,
-            "Ablation: SDA without loss aversion.",
+            "Ablation: sda_inner without loss aversion.",
         ),
         w=set_network, r=set_network, mu=Tanh, compare=comparisons.inner,
     ),
     "sda_linear": Recipe(
         About(
             "set-dependent", "<w(s), <F(x), r(s)>>", f"{PAPER}, Table 4", False,
-            "Ablation: SDA without mu.",
+            "Ablation: sda_inner without mu.",
         ),
         w=set_network, r=set_network, mu=Identity, compare=comparisons.inner,
     ),
     "sda_vector": Recipe(
         About(
             "set-dependent", "<v, mu(<F(x), r(s)>)>", f"{PAPER}, Table 4 (SDR in the ICML version)",
-            False, "Ablation: SDA whose weights do not depend on the set.",
+            False, "Ablation: sda_inner whose weights do not depend on the set.",
         ),
         w=vector, r=set_network, mu=KinkedTanh, compare=comparisons.inner,
     ),
