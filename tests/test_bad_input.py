@@ -456,6 +456,14 @@ PREDICTIONS = {
 }
 
 
+def test_prediction_takes_extra_columns_and_sets_of_one_item(model):
+    loaded = sw.load(model)
+    alone = pl.read_csv(io.StringIO(GOOD)).with_columns(trip=pl.int_range(7), extra=pl.lit("x"))
+    assert loaded.predict_proba(alone).tolist() == [1.0] * 7
+    assert loaded.predict(alone).tolist() == [1] * 7
+    assert loaded.predict_proba(alone.head(1)).tolist() == [1.0]
+
+
 def test_values_that_a_model_cannot_compute_with_are_refused_on_every_way(tmp_path, refused):
     (tmp_path / "train.csv").write_text(GOOD + ENOUGH)
     path, file = tmp_path / "model.setwise", tmp_path / "new.parquet"

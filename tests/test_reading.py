@@ -15,7 +15,7 @@ from scipy import sparse
 
 import setwise as sw
 from setwise import InputError
-from setwise.choices import Dropped, expressions, read_like, table_files
+from setwise.choices import Dropped, expressions, read_like, table_files, text_values
 
 read_as_users_do = inspect.unwrap(sw.read)  # without the checks of types that tests have
 
@@ -448,6 +448,18 @@ def test_numbers_and_dates_as_text_are_refused_with_their_format(frame, values, 
 def test_names_with_digits_stay_names(values):
     column = read_small(x=values).columns["x"]
     assert column.text().tolist() == values
+
+
+def test_many_names_are_told_from_many_numbers_quickly(monkeypatch):
+    monkeypatch.setattr(text_values, "MANY_LEVELS", 10)
+    monkeypatch.setattr(text_values, "LEVELS_LOOKED_AT", 5)
+    sets, marks = np.repeat(np.arange(30), 2), np.tile([1, 0], 30)
+    names = {"s": sets, "x": [f"hotel {i}" for i in range(60)], "c": marks}
+    assert sw.read(names, set="s", chosen="c").columns["x"].kind == "category"
+    for values, words in (("{},5", "decimal commas"), ("2{:03}-01-01", "looks like dates")):
+        table = names | {"x": [values.format(i) for i in range(60)]}
+        with pytest.raises(InputError, match=words):
+            sw.read(table, set="s", chosen="c")
 
 
 def test_text_that_was_names_in_training_is_names_in_prediction():

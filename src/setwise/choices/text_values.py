@@ -14,6 +14,7 @@ from setwise._shapes import Bool, Int
 from setwise.choices.columns import Column
 
 LEVELS_LOOKED_AT = 1000
+MANY_LEVELS = 20_000
 
 _CURRENCY = (
     r"[A-Z]{0,2}[$€£¥₹₽₩₺₫₪₴₦฿¢]|USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF"
@@ -111,6 +112,8 @@ def disguised(name: str, column: Column, names_allowed: bool = True) -> Disguise
     if not len(codes):
         return None
     names = f", or use category({name}) if they are names" if names_allowed else ""
+    if len(levels) > MANY_LEVELS and _few_are_numbers(levels, codes):  # all take seconds
+        return _dates(name, levels, column, np.zeros(len(levels), bool), names)
     formats = [number_format(level) for level in levels]
     numeric = np.array([one is not None for one in formats], bool)
     plain = np.array([_is_number(level) for level in levels], bool)
@@ -119,6 +122,16 @@ def disguised(name: str, column: Column, names_allowed: bool = True) -> Disguise
     if (numeric & ~plain).any():
         return _foreign(name, formats, column, plain, names)
     return _spoiled(name, levels, column, plain, names)
+
+
+def _few_are_numbers(levels: Sequence[str], codes: Int[np.ndarray, " n"]) -> bool:
+    """Whether hardly any of some levels is a number, and none of the most frequent ones."""
+    looked_at = levels[:: len(levels) // LEVELS_LOOKED_AT]
+    numbers = sum(number_format(level) is not None for level in looked_at)
+    frequent = np.argsort(np.bincount(codes))[-100:].tolist()
+    return numbers < 0.05 * len(looked_at) and not any(
+        number_format(levels[code]) is not None for code in frequent
+    )
 
 
 def number_format(text: str) -> frozenset[str] | None:
