@@ -24,7 +24,15 @@ from setwise.cli import (
 )
 from setwise.cli.cluster import Cluster, MayUseCluster
 from setwise.cli.cluster import crew as crew_of
-from setwise.cli.source import TABLE_HELP, Json, Source, may_take_source, takes_source
+from setwise.cli.source import (
+    TABLE_HELP,
+    Json,
+    Source,
+    may_take_source,
+    names,
+    seed_option,
+    takes_source,
+)
 from setwise.cli.together import FitCluster, Machines, MinWorkers, Workers
 from setwise.cli.values import (
     Objective,
@@ -84,7 +92,7 @@ def everything(
     """
 
 
-Seed = Annotated[int, typer.Option(help="Of splits, initial weights and the order of sets.")]
+Seed = Annotated[int, seed_option("Of splits, initial weights and the order of sets.")]
 
 
 @app.command(cls=MayUseCluster)
@@ -251,12 +259,11 @@ def compare(
     Example: setwise compare swissmetro --splits 5 --report report.html
     """
     from setwise._files import check_outputs
-    from setwise.choices import expressions
     from setwise.estimators import everyone, named
 
     check_outputs([report, tune.storage_file(storage) if trials else None], source.reads())
-    names = everyone() if models == "all" else expressions(models)
-    estimators = {name: named(name, preset.value) for name in names}
+    chosen = everyone() if models == "all" else names("--models", models)
+    estimators = {name: named(name, preset.value) for name in chosen}
     choices = source.read(seed)
     show.dropped(choices)
     from setwise.experiments import compare as run
