@@ -1,18 +1,35 @@
 """The command line from end to end: what it writes, what it prints, and that help is quick."""
 
 import datetime as dt
+import inspect
+import io
 import json
 import re
 import subprocess
 import sys
+import time
+from functools import partial
 
 import numpy as np
 import polars as pl
 import pytest
+import rich.console
+import typer
 from typer.testing import CliRunner
 
 import setwise as sw
-from setwise.cli import app, show
+from setwise import progress
+from setwise.choices import Irregular
+from setwise.cli import app, main, show
+from setwise.cluster.training import fit_on_cluster
+from setwise.datasets.raw.expedia import load_expedia
+from setwise.doctor import examine
+from setwise.estimators import named
+from setwise.experiments import examine_iia, explain_model, tune_splits
+from setwise.experiments.reproduction import Protocol, reproduce
+from setwise.export import export_onnx
+from setwise.prediction import predict_file
+from setwise.theory import ChoiceFunction, rationalise
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
@@ -65,6 +82,23 @@ def test_help_lists_every_command():
     text = run("--help").output
     for command in COMMANDS[:6]:
         assert re.search(rf"^\W*{command}\b", text, re.MULTILINE)
+
+
+def test_the_version_is_printed():
+    assert run("--version").stdout == f"setwise {sw.__version__}\n"
+
+
+def every_command(command=None, name=()):
+    command = command or typer.main.get_command(app)
+    yield name
+    for word, child in getattr(command, "commands", {}).items():
+        yield from every_command(child, (*name, word))
+
+
+@pytest.mark.parametrize("name", every_command(), ids=" ".join)
+def test_h_is_help_everywhere(name):
+    invoked = program if name[:1] == ("datasets",) and len(name) > 1 else run
+    assert "Usage:" in invoked(*name, "-h").stdout
 
 
 def test_help_imports_neither_jax_nor_other_heavy_packages():
@@ -412,6 +446,164 @@ def test_compare_splits_by_group_and_time(folder, tmp_path):
             f"--{by}", column, "--split-by", by, "--splits", 1, "--json",
         )  # fmt: skip
         assert len(json.loads(result.stdout)["cells"]) == 1
+
+
+def test_the_note_says_what_was_split(folder, tmp_path):
+    table = pl.read_parquet(folder / "trips.parquet").with_columns(user=pl.col("set_id") % 30)
+    table.write_parquet(tmp_path / "t.parquet")
+    command = ["compare", tmp_path / "t.parquet", *ROLES, "--items", "x0,x1", "--models", "random"]
+    for options, words in (
+        (["--splits", 2], "2 random splits (50:25:25 of whole sets)"),
+        (["--split-by", "group", "--group", "user", "--splits", 2], "50:25:25 of whole groups"),
+        (["--split-by", "time", "--time", "user", "--splits", 1], "50:25:25 in order of time"),
+    ):
+        assert words in " ".join(run(*command, *options).stdout.split())
+
+
+def test_one_split_has_no_standard_errors(folder, tmp_path):
+    command = ["compare", folder / "trips.parquet", *ROLES, "--models", "mnl,random"]
+    command += ["--splits", 1, "--report", tmp_path / "page.html"]
+    shown = run(*command).stdout
+    assert "gives no standard errors and no p-values" in " ".join(shown.split())
+    said = json.loads(run(*command, "--json").stdout, parse_constant=pytest.fail)
+    assert said["leaderboard"][1]["standard_error"]["nll"] is None
+    choices = sw.read(folder / "trips.parquet", set="set_id", chosen="chosen")
+    result = sw.compare(["mnl", "random"], choices, splits=1)
+    assert json.loads(json.dumps(result.to_json(), allow_nan=False))["split_by"] == "set"
+    for text in (shown, str(result), (tmp_path / "page.html").read_text("utf-8")):
+        assert "nan" not in text
+        assert "± " not in text
+
+
+# One name for one option
+
+# By command, what it calls: each option is an argument of one of these, under the same name.
+CALLS = {
+    "fit": (sw.SDA, sw.Training, sw.SDA.save, sw.SDA.fit, fit_on_cluster),
+    "predict": (predict_file,),
+    "export": (export_onnx,),
+    "evaluate": (Irregular,),
+    "compare": (sw.compare, sw.Tuning, named),
+    "tune": (tune_splits, sw.Tuning, sw.Training, named),
+    "check": (examine,),
+    "explain": (explain_model,),
+    "violations": (examine_iia,),
+    "datasets write": (sw.datasets.generate,),
+    "datasets imitate": (sw.datasets.imitate,),
+    "datasets build": (sw.datasets.build, load_expedia),
+    "reproduce": (reproduce, Protocol, sw.Training, load_expedia),
+    "theory rationalise": (rationalise, ChoiceFunction.random),
+}
+SOURCE = (sw.read, sw.Choices.limit)
+# What only a command line needs: where to print, what to read, and shorthands.
+ONLY_HERE = {
+    "": {"json", "cluster", "report", "table", "help"},
+    "source": {"max_sets", "like", "view"},
+    "fit": {"out", "model"},
+    "predict": {"table"},
+    "tune": {"out", "plot", "vary"},
+    "check": set(),
+    "explain": {"times", "where", "remove"},
+    "violations": {"trials", "decoy", "pair", "max_sets"},
+    "datasets write": {"out"},
+    "datasets imitate": {"zipped"},
+    "reproduce": {"expedia", "outbrain", "amadeus", "preset", "sizes"},
+    "theory rationalise": {"random"},
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_options_have_the_names_of_arguments(name):
+    command = typer.main.get_command(app)
+    for word in name.split():
+        command = command.commands[word]
+    options = {one.name for one in command.params if one.param_type_name == "option"}
+    takes_table = "on_none" in options and name not in ("evaluate",)
+    calls = CALLS[name] + (SOURCE if takes_table else ())
+    known = {argument for call in calls for argument in inspect.signature(call).parameters}
+    known |= ONLY_HERE[""] | ONLY_HERE.get(name, set())
+    known |= ONLY_HERE["source"] if takes_table else set()
+    assert options <= known, options - known
+
+
+# How it ends
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    line = f"{sys.executable} -m setwise models | head -1"
+    ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    assert ended.stderr == ""
+    assert len(ended.stdout.splitlines()) == 1
+
+
+def test_ctrl_c_is_one_word(monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("setwise.estimators.zoo", interrupted)
+    assert run("models", code=130).stderr == "interrupted\n"
+
+
+ENDS = {
+    "full disk": (OSError(28, "No space left on device", "/x"), 2, "error: /x: the disk is full"),
+    "permission": (PermissionError(13, "Permission denied", "/x"), 2, "/x: Permission denied"),
+    "elsewhere": (RuntimeError("while writing (os error 28)"), 2, "error: the disk is full"),
+    "memory": (MemoryError(), 2, "error: the memory is full"),
+    "ctrl-c": (KeyboardInterrupt(), 130, "interrupted"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("error", "code", "words"), ENDS.values(), ids=ENDS)
+def test_what_the_system_refuses_is_one_sentence(error, code, words, monkeypatch, capsys):
+    def fails():
+        raise error
+
+    monkeypatch.setattr("setwise.estimators.zoo", fails)
+    monkeypatch.setattr(sys, "argv", ["setwise", "models"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == code
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") == 1
+
+
+def test_an_error_of_ours_shows_where_it_happened(monkeypatch):
+    def fails():
+        raise TypeError("a bug")
+
+    monkeypatch.setattr("setwise.estimators.zoo", fails)
+    monkeypatch.setattr(sys, "argv", ["setwise", "models"])
+    with pytest.raises(TypeError, match="a bug"):
+        main()
+
+
+# Bars
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """What is drawn on a terminal."""
+    drawn = io.StringIO()
+    terminal = partial(rich.console.Console, file=drawn, force_terminal=True, width=120)
+    monkeypatch.setattr("rich.console.Console", lambda **options: terminal())
+    return drawn
+
+
+def test_a_bar_shows_no_count_before_it_knows_one(terminal):
+    with progress.drawn(True) as draw:
+        time.sleep(0.3)
+        draw(progress.Stand("SDA", "epoch", 9, 2, "loss 1"))
+        time.sleep(0.3)
+    with show.counting_bar("rows") as on_rows:
+        time.sleep(0.3)
+        on_rows(3, 7)
+        time.sleep(0.3)
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", terminal.getvalue())
+    assert "epoch 2/9" in text
+    assert "3/7" in text
+    assert "None" not in text
+    assert "?" not in text
 
 
 # datasets

@@ -32,6 +32,8 @@ from setwise.cli.source import (
     Sep,
     Source,
     may_take_source,
+    names,
+    seed_option,
     takes_source,
 )
 from setwise.cli.together import FitCluster, Machines, MinWorkers, Workers
@@ -93,7 +95,7 @@ def everything(
     """
 
 
-Seed = Annotated[int, typer.Option(help="Of splits, initial weights and the order of sets.")]
+Seed = Annotated[int, seed_option("Of splits, initial weights and the order of sets.")]
 
 
 @app.command(cls=MayUseCluster)
@@ -264,12 +266,11 @@ def compare(
     Example: setwise compare swissmetro --splits 5 --report report.html
     """
     from setwise._files import check_outputs
-    from setwise.choices import expressions
     from setwise.estimators import everyone, named
 
     check_outputs([report, tune.storage_file(storage) if trials else None], source.reads())
-    names = everyone() if models == "all" else expressions(models)
-    estimators = {name: named(name, preset.value) for name in names}
+    chosen = everyone() if models == "all" else names("--models", models)
+    estimators = {name: named(name, preset.value) for name in chosen}
     choices = source.read(seed)
     show.dropped(choices)
     from setwise.experiments import compare as run

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from setwise.cli import show
-from setwise.cli.source import Json
+from setwise.cli.source import Json, seed_option
 from setwise.cli.values import Outcome, RawName, View
 
 app = typer.Typer(help="Shipped tables, generators with known truth, and public raw files.")
@@ -37,7 +37,7 @@ def write(
     name: Annotated[str, typer.Argument(help="Name of a data set; 'setwise datasets' lists them.")],
     out: Annotated[Path, typer.Option(help="Parquet or CSV file to write.")],
     sets: Annotated[int, typer.Option(help="Sets to draw, for generators.")] = 1000,
-    seed: Annotated[int, typer.Option(help="Of the draw, for generators.")] = 0,
+    seed: Annotated[int, seed_option("Of the draw, for generators.")] = 0,
 ) -> None:
     """Write a data set to a file.
 
@@ -58,7 +58,7 @@ def imitate(
     name: Annotated[RawName, typer.Argument(help="Which public data set.")],
     out: Annotated[Path, typer.Option(help="Folder for the files; made if it is not there.")],
     sets: Annotated[int, typer.Option(help="How many choice sets.")] = 1000,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = 0,
+    seed: Annotated[int, seed_option("The same seed gives the same files.")] = 0,
     zipped: Annotated[bool, typer.Option("--zipped", help="Zip the files.")] = False,
 ) -> None:
     """Write generated files in the raw format of a public data set, for trials and load tests.

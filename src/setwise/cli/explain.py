@@ -7,7 +7,7 @@ import typer
 
 from setwise.cli import show
 from setwise.cli.predict import ModelFile
-from setwise.cli.source import TABLE_HELP, Decimal, Encoding, Json, Sep
+from setwise.cli.source import TABLE_HELP, Decimal, Encoding, Json, Sep, names
 from setwise.cli.violations import BY_HELP
 
 TIMES_HELP = "What if the column were so many times as large? 1.1 is ten per cent more."
@@ -37,7 +37,7 @@ def explain(
     """
     from setwise._errors import InputError
     from setwise._files import check_writable
-    from setwise.choices import expressions, open_choices
+    from setwise.choices import open_choices
     from setwise.cli.tables import csv_format, is_data_file, read_table
     from setwise.consequences import Remove, Reprice
     from setwise.estimators import load
@@ -51,15 +51,15 @@ def explain(
     form = csv_format(table, sep, decimal, encoding)
     estimator = load(model)
     data = open_choices(table).in_memory() if is_data_file(table) else read_table(table, form)
-    names: Any = None if by is None else expressions(by)
-    names = names[0] if names is not None and len(names) == 1 else names
+    columns = None if by is None else names("--by", by)
+    by_columns = columns[0] if columns and len(columns) == 1 else columns
     changes: list[Any] = []
     if times is not None:
         rows = None if where is None else typed_values(estimator, data, _written(where))
         changes.append(Reprice(column, times, rows))
     if remove is not None:
         changes.append(Remove(typed_values(estimator, data, _written(remove))))
-    found = explain_model(estimator, data, column, names, changes)
+    found = explain_model(estimator, data, column, by_columns, changes)
     if json:
         show.as_json(found.to_json())
     else:

@@ -15,7 +15,7 @@ import typer
 from setwise.cli import show
 from setwise.cli.cluster import Cluster
 from setwise.cli.cluster import crew as crew_of
-from setwise.cli.source import Json, Source
+from setwise.cli.source import Json, Source, seed_option
 from setwise.cli.values import Outcome, PaperPart, RawName, ReproducePreset
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def reproduce(
     ] = None,
     cluster: Cluster = None,
     out: Annotated[Path, typer.Option(help=OUT_HELP)] = Path("reproduction"),
-    seed: Annotated[int, typer.Option(help="Of samples, splits, models and trials.")] = 0,
+    seed: Annotated[int, seed_option("Of samples, splits, models and trials.")] = 0,
     json: Json = False,
 ) -> None:
     """Run the paper's evaluation and write a report with our numbers beside the paper's.

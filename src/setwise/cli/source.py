@@ -15,6 +15,35 @@ if TYPE_CHECKING:
     from setwise.choices import Choices
 
 
+def seed_option(text: str) -> Any:
+    """The option ``--seed``; a seed that cannot be is refused before any work."""
+    return typer.Option(help=text, callback=_seed)
+
+
+def _seed(value: int | None) -> int | None:
+    from setwise._arguments import optional, seed
+
+    optional(seed)("seed", value)
+    return value
+
+
+def names(option: str, text: str) -> list[str]:
+    """The names that an option lists by commas: at least one, none empty, none twice.
+
+    >>> names("--models", "mnl, sda")
+    ['mnl', 'sda']
+    """
+    from setwise._errors import InputError
+
+    found = [one.strip() for one in text.split(",")]
+    if not all(found):
+        raise InputError(f"{option} '{text}' has an empty name; give names separated by commas")
+    for one in found:
+        if found.count(one) > 1:
+            raise InputError(f"{option} names '{one}' twice; give each name once")
+    return found
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Sep = Annotated[
     str | None,
@@ -73,6 +102,9 @@ class Source:
 
     def read(self, seed: int) -> "Choices":
         """The choices that the options describe."""
+        from setwise._arguments import whole
+
+        whole()("min_items", self.min_items)
         choices = self._whole().limit(self.max_items, self.min_items)
         return choices if self.max_sets is None else choices.sample(self.max_sets, seed)
 
@@ -126,6 +158,8 @@ class Source:
         for name in ("items", "context"):
             if getattr(self, name) is not None:
                 given[name] = expressions(getattr(self, name))
+        if given.get("context") == []:
+            raise InputError("--context names no column; name one, or leave it out")
         roles |= given
         for name in ("set", "chosen"):
             if name not in roles:

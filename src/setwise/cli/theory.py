@@ -8,7 +8,7 @@ import typer
 
 from setwise.cli import show
 from setwise.cli.predict import ModelFile
-from setwise.cli.source import TABLE_HELP, Decimal, Encoding, Json, Sep
+from setwise.cli.source import TABLE_HELP, Decimal, Encoding, Json, Sep, seed_option
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -30,7 +30,7 @@ def rationalise(
     random: Annotated[
         int | None, typer.Option(help="Instead: choices by lot from so many items, at most 12.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the lot; 0 if not given.")] = None,
+    seed: Annotated[int | None, seed_option("Of the lot; 0 if not given.")] = None,
     rho: Annotated[int, typer.Option(help="How much a self's range counts; a whole number.")] = 1,
     report: Report = None,
     json: Json = False,

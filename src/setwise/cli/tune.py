@@ -8,7 +8,7 @@ import typer
 from setwise.cli import show
 from setwise.cli.cluster import Cluster
 from setwise.cli.cluster import crew as crew_of
-from setwise.cli.source import Json, Source
+from setwise.cli.source import Json, Source, seed_option
 from setwise.cli.values import Preset, SpaceName, SplitBy
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def tune(
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Picture of all trials (SVG).")] = None,
     cluster: Cluster = None,
-    seed: Annotated[int, typer.Option(help="Of splits, weights, order and proposals.")] = 0,
+    seed: Annotated[int, seed_option("Of splits, weights, order and proposals.")] = 0,
     json: Json = False,
 ) -> None:
     """Find the best hyper-parameters of a model on a validation part, and test them.
@@ -64,7 +64,7 @@ def tune(
 
     Example: setwise tune swissmetro --model sda --vary ensemble=1 --trials 50 --out tuned.setwise
     """
-    from setwise._files import check_outputs, kept_elsewhere, whole_file
+    from setwise._files import check_outputs, kept_elsewhere
     from setwise.estimators import named
     from setwise.experiments import tune_splits
     from setwise.tuning import Tuning, tunable, with_arguments

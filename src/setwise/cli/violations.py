@@ -7,7 +7,7 @@ import typer
 
 from setwise.cli import show
 from setwise.cli.predict import ModelFile
-from setwise.cli.source import TABLE_HELP, Decimal, Encoding, Json, Sep
+from setwise.cli.source import TABLE_HELP, Decimal, Encoding, Json, Sep, names
 
 if TYPE_CHECKING:
     from setwise.experiments import IIAReport
@@ -56,14 +56,17 @@ def violations(
     """
     from dataclasses import replace
 
+    from setwise._errors import InputError
     from setwise._files import check_writable
-    from setwise.choices import expressions, open_choices
+    from setwise.choices import open_choices
     from setwise.cli.tables import csv_format, is_data_file, read_table
     from setwise.estimators import load
     from setwise.experiments import decoy_map, examine_iia, trial_effects, write_iia_report
     from setwise.violations.people import people
 
-    others = [] if beside is None else [one.strip() for one in beside.split(",")]
+    others = [] if beside is None else names("--beside", beside)
+    if len({Path(one).stem for one in others}) < len(others):
+        raise InputError(f"--beside {beside} has two models of one name; rename a file")
     if report is not None:
         check_writable(report, reads=[model, table, *others])
     labels, moved = _names("--trials", trials, (3, 4)), _names("--decoy", decoy, (2,))
@@ -75,9 +78,9 @@ def violations(
     choices = read or open_choices(table).in_memory()
     sampled = choices if max_sets is None else choices.sample(max_sets)
     part = None if frame is None else frame[sorted(sampled.rows.tolist())]
-    names = None if by is None else expressions(by)
+    columns = None if by is None else names("--by", by)
     found = examine_iia(
-        estimator, sampled, names if names is None or len(names) > 1 else names[0], part,
+        estimator, sampled, columns[0] if columns and len(columns) == 1 else columns, part,
         None if group is None else people(sampled, sampled if frame is None else frame, group),
         None if beside is None else {Path(one).stem: load(one) for one in others},
     )  # fmt: skip

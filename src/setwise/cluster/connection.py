@@ -53,15 +53,14 @@ def on_ray(address: str = RUNNING, on_lost: OnLost | None = None) -> Iterator[Mo
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
     if address == LOCAL:
         options |= {"include_dashboard": False, "num_cpus": os.cpu_count()}
+    named = os.environ.get("RAY_ADDRESS", "") if address == RUNNING else address
+    if ":" in named and not _answers(named):  # Ray would try for minutes
+        raise _absent(named, "nothing answers there")
     try:
         ray.init(address=address, **options)
     except (ConnectionError, RuntimeError, ValueError) as error:
         said = str(error).strip().splitlines()[0].rstrip(".")
-        raise InputError(
-            f"there is no Ray cluster at '{address}' ({said}); start one with 'ray start --head' "
-            "and 'ray start --address=HOST:PORT' on the other machines, or use --cluster=local "
-            "for one on this machine"
-        ) from error
+        raise _absent(address, said) from error
     try:
         with watched(ray.get_runtime_context().gcs_address, on_lost):
             yield ray
@@ -106,10 +105,19 @@ def watched(address: str, on_lost: OnLost | None) -> Iterator[None]:
         over.set()
 
 
+def _absent(address: str, said: str) -> InputError:
+    return InputError(
+        f"there is no Ray cluster at '{address}' ({said}); start one with 'ray start --head' and "
+        "'ray start --address=HOST:PORT' on the other machines, or use --cluster=local for one on "
+        "this machine"
+    )
+
+
 def _answers(address: str) -> bool:
-    host, _, port = address.rpartition(":")
+    """Whether a port is open at ``host:port``, or ``ray://host:port``."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), SECONDS_BETWEEN_LOOKS):
             return True
-    except OSError:
+    except (OSError, ValueError, OverflowError):
         return False
