@@ -108,7 +108,7 @@ def test_dates_and_names_split_too():
             {"sizes": (1.0, 1.0, 1.0), "by": "group"},
             "2 units of group .* use fewer parts or more data",
         ),
-        ({"seed": -1}, "seed=-1 must be at least 0"),
+        ({"seed": -1}, "seed=-1 must be a whole number of at least 0"),
     ],
 )
 def test_impossible_splits_say_why(options, message):

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from setwise import _arguments
 from setwise._errors import InputError
 from setwise._shapes import Float, Int, Shaped
 from setwise.choices.columns import Column, rows_of
@@ -27,8 +28,7 @@ class Dropped:
 
 def generator(seed: int) -> np.random.Generator:
     """The source of randomness of samples and splits."""
-    if seed < 0:
-        raise InputError(f"seed={seed} must be at least 0")
+    _arguments.seed("seed", seed)
     return np.random.default_rng(seed)
 
 
@@ -69,6 +69,21 @@ class Choices:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    def __getitem__(self, sets: Any) -> "Choices":
+        """Some of the sets, as of an array: by number, slice, list of numbers or mask."""
+        if isinstance(sets, tuple) and len(sets) == 2 and sets[1] is Ellipsis:
+            sets = sets[0]  # scikit-learn's way to index arrays
+        return self.take(_places(sets, len(self)))
+
+    def __iter__(self) -> Iterator["Choices"]:
+        """One set after another, each as choices."""
+        return (self[place] for place in range(len(self)))
+
+    @property
+    def shape(self) -> tuple[int]:
+        """The number of sets: what scikit-learn splits and indexes."""
+        return (len(self),)
 
     @property
     def sizes(self) -> Int[np.ndarray, " sets"]:
@@ -142,6 +157,8 @@ class Choices:
 
     def limit(self, max_items: int | None = None, min_items: int = 1) -> "Choices":
         """Only the sets of ``min_items`` to ``max_items`` items; others are left out whole."""
+        _arguments.optional(_arguments.whole())("max_items", max_items)
+        _arguments.whole(0)("min_items", min_items)
         fits = self.sizes >= min_items
         if max_items is not None:
             fits &= self.sizes <= max_items
@@ -154,8 +171,8 @@ class Choices:
 
     def sample(self, sets: int, seed: int = 0) -> "Choices":
         """A random sample of this many sets, in their order; all of them if there are fewer."""
-        if sets < 1:
-            raise InputError(f"a sample of {sets} sets is empty; ask for at least 1")
+        _arguments.whole()("sets", sets)
+        _arguments.seed("seed", seed)
         if sets >= len(self):
             return self
         drawn = generator(seed).choice(len(self), sets, replace=False)
@@ -174,3 +191,25 @@ class Choices:
         if self.roles.context:
             text += "; context: " + ", ".join(map(str, self.roles.context))
         return f"Choices({text})"
+
+
+def _places(sets: Any, count: int) -> Int[np.ndarray, " m"]:
+    """The numbers of the sets that an index names, of so many."""
+    if isinstance(sets, slice):
+        found = np.arange(count)[sets]
+    else:
+        asked = np.atleast_1d(np.asarray(sets))
+        if asked.ndim > 1 or (asked.size and asked.dtype.kind not in "iub"):
+            raise InputError(
+                f"{_arguments.shown(sets)} does not index sets; give a number, a slice, a list of "
+                "numbers or a mask"
+            )
+        if asked.dtype.kind == "b" and asked.shape != (count,):
+            raise InputError(f"the mask has {asked.size:,} values, but there are {count:,} sets")
+        found = np.flatnonzero(asked) if asked.dtype.kind == "b" else asked.astype(np.int64)
+        beyond = (found >= count) | (found < -count)
+        if beyond.any():
+            raise InputError(f"there is no set {int(found[beyond][0])}: there are {count:,} sets")
+    if not len(found):
+        raise InputError("no set is selected; choices have at least one")
+    return found % count

@@ -65,7 +65,7 @@ def read(
     items = [items] if isinstance(items, str) else items
     context = [context] if isinstance(context, str) else context
     if isinstance(table, np.ndarray):
-        table, set, chosen, items = _from_matrix(table, set, chosen, items)
+        table, set, chosen, items = from_matrix(table, set, chosen, items)
     named = {"set": set, "chosen": chosen, "weight": weight, "group": group, "time": time}
     for role, name in named.items():
         if not isinstance(name, str) and (name is not None or role == "set"):
@@ -138,7 +138,7 @@ def read_like(
     return read_as(roles, opened, irregular, outside=schema.outside)
 
 
-def _from_matrix(
+def from_matrix(
     matrix: Shaped[np.ndarray, "..."], sets: Any, chosen: Any, names: Sequence[str] | None
 ) -> tuple[dict[str, np.ndarray], str, str | None, list[str]]:
     """A matrix with vectors for set and chosen, as named columns."""

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from setwise import _arrayfile
+from setwise._arguments import checked, instance
+from setwise._arguments import path as check_path
 from setwise._arrayfile import ArrayFile, Writer
 from setwise.choices.choices import Choices, Dropped
 from setwise.choices.columns import Column
@@ -25,6 +27,7 @@ SUFFIX = ".setwise-data"
 PER_SET = ("chosen", "weight", "group", "time")
 
 
+@checked(choices=instance(Choices, "make them with setwise.read(...)"), path=check_path)
 def save_choices(
     choices: Choices, path: str | Path, columns: Iterable[tuple[str, Column]] | None = None
 ) -> None:
@@ -65,6 +68,7 @@ def save_choices(
         out.finish(KIND, meta)
 
 
+@checked(path=check_path)
 def open_choices(path: str | Path) -> Choices:
     """Open a file of choices; columns are read when they are needed.
 
@@ -82,6 +86,7 @@ def open_choices(path: str | Path) -> Choices:
     )  # fmt: skip
 
 
+@checked(path=check_path)
 def verify(path: str | Path) -> None:
     """Read the whole file and compare its checksums; an altered file is an error."""
     _arrayfile.verify(path, KIND)

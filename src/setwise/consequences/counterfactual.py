@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from setwise._arguments import checked, columns, each, optional, text
 from setwise.choices import Choices
 from setwise.choices.alternatives import OUTSIDE, Alternatives, column_of
-from setwise.consequences.changes import ADDED, Add, Change, Remove, Reprice, applied
+from setwise.consequences.changes import ADDED, Add, Change, Remove, Reprice, applied, is_change
 from setwise.consequences.shares import of_sets, probabilities
 from setwise.consequences.surplus import surplus
 from setwise.estimators import Estimator
+from setwise.estimators.base import fitted
 from setwise.metrics import standard_error
 from setwise.violations.bootstrap import SetMean
 
@@ -84,6 +86,14 @@ class Counterfactual:
         return "\n".join(lines)
 
 
+def _one_or_several(name: str, value: Any) -> None:
+    if isinstance(value, (list, tuple)):
+        each(is_change)(name, value)
+    else:
+        is_change(name, value)
+
+
+@checked(estimator=fitted, change=_one_or_several, by=optional(columns), price=optional(text))
 def counterfactual(
     estimator: Estimator,
     data: Any,

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from setwise._arguments import checked, columns, optional, text
 from setwise.choices.pairs import Pairs
 from setwise.consequences.derivatives import sensitivity
 from setwise.estimators import Estimator
+from setwise.estimators.base import fitted
 from setwise.violations.bootstrap import LevelMatrix
 from setwise.violations.influences import alternatives, influence
 
@@ -37,6 +39,7 @@ class Diversions:
         return head if self.between is None else f"{head}\n{self.between}"
 
 
+@checked(estimator=fitted, column=optional(text), by=optional(columns))
 def diversion_ratios(
     estimator: Estimator,
     data: Any,

@@ -6,7 +6,8 @@ from typing import Any
 
 from sklearn.base import clone
 
-from setwise._arguments import check_all, flag, number
+from setwise._arguments import check_all, checked, flag, instance, number, shown
+from setwise._arguments import text as check_text
 from setwise._errors import InputError
 from setwise.estimators import TrainedEstimator
 from setwise.training.options import CHECKS, OPTIONS
@@ -58,7 +59,7 @@ SPACES: Mapping[str, Space] = {
 def check(space: Space, estimator: TrainedEstimator) -> None:
     """Refuse a space with arguments that the estimator does not have."""
     if not isinstance(space, Mapping):
-        raise InputError(f"the space must be a mapping of arguments to values, not {space!r}")
+        raise InputError(f"the space must be a mapping of arguments to values, not {shown(space)}")
     estimator.check_arguments()
     checks = {**CHECKS, **estimator.CHECKS}
     known = [*OPTIONS, *estimator.get_params(deep=False)]
@@ -73,7 +74,7 @@ def check(space: Space, estimator: TrainedEstimator) -> None:
         elif not isinstance(values, (list, tuple)) or not values:
             raise InputError(
                 f"the values of '{name}' to choose from must be a list of at least one, or a "
-                f"setwise.Range; not {values!r}"
+                f"setwise.Range; not {shown(values)}"
             )
         for value in values:
             checks[name](name, value)
@@ -81,6 +82,10 @@ def check(space: Space, estimator: TrainedEstimator) -> None:
         raise InputError("the space is empty; name at least one argument to tune")
 
 
+A_TRAINED = instance(TrainedEstimator, "give one, such as setwise.SDA()")
+
+
+@checked(estimator=A_TRAINED, values=instance(Mapping, "write {'epochs': 20}"))
 def with_arguments(estimator: TrainedEstimator, values: Mapping[str, Any]) -> TrainedEstimator:
     """A fresh copy of the estimator with these arguments, its own or its training's.
 
@@ -95,6 +100,7 @@ def with_arguments(estimator: TrainedEstimator, values: Mapping[str, Any]) -> Tr
     return fresh
 
 
+@checked(text=check_text)
 def parse(text: str) -> tuple[str, Range | tuple[Any, ...]]:
     """An argument and its values as the command line writes them.
 
