@@ -7,6 +7,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import setwise as sw
+from setwise import consequences, theory, violations
 from setwise.estimators import CLASSES, fit_together
 from setwise.training import Options
 
@@ -174,3 +175,135 @@ def test_values_of_a_space_are_checked_before_the_first_trial(choices):
 def test_arguments_of_fit_together_are_checked(arguments, message):
     with pytest.raises(sw.InputError, match=message):
         fit_together(*arguments)
+
+
+# Functions
+
+
+@pytest.fixture(scope="module")
+def modes():
+    """Three alternatives with a price, and no warning from a logit."""
+    rng = np.random.default_rng(0)
+    table = {
+        "s": np.repeat(np.arange(40), 3), "price": rng.random(120), "q": rng.random(120),
+        "mode": list("abc") * 40, "y": np.eye(3, dtype=int)[rng.integers(0, 3, 40)].ravel(),
+    }  # fmt: skip
+    return sw.read(table, set="s", chosen="y", items=["price", "q", "mode"])
+
+
+@pytest.fixture(scope="module")
+def calls(choices, modes):
+    """Functions with arguments that they take."""
+    model, of_modes = sw.MNL().fit(choices), sw.MNL().fit(modes)
+    found = violations.violation_capacity(model, choices)
+    dearer = consequences.Reprice("price", 2.0)
+    drawn = {"sets": 4, "seed": 0}
+    splits = {"splits": 1, "seed": 0, "sizes": (0.5, 0.25, 0.25), "by": "set"}
+    trial = {"x0": 1.0, "x1": 2.0}
+    compared = sw.compare(["random"], choices, splits=1)
+    table = sw.datasets.table("decoy")
+    named = dict.fromkeys(("set", "chosen", "condition", "favours", "option"))
+    named = {name: "set_id" if name == "set" else name for name in named}
+    by = {"estimator": of_modes, "data": modes, "by": "mode"}
+    return {
+        sw.compare: {"models": ["random"], "choices": choices, "metric": "nll", **splits},
+        sw.tune: {"model": sw.SDW(), "choices": choices, "tuning": sw.Tuning()},
+        sw.examine: {"table": table, "set": "set_id", "chosen": "chosen", "items": ["x1"]},
+        sw.load: {"path": "model.setwise"},
+        sw.save_choices: {"choices": choices, "path": "new.setwise-data"},
+        sw.open_choices: {"path": "old.setwise-data"},
+        sw.scorer.load: {"path": "model.setwise"},
+        sw.export.export_onnx: {"model": "model.setwise", "out": "model.onnx"},
+        sw.Range: {"low": 1.0, "high": 2.0, "log": True},
+        sw.Tuning: {"trials": 1, "space": "wide", "batch": 1, "pruning": True, "storage": "a.db",
+                    "seed": 0},
+        sw.estimators.named: {"name": "mnl", "preset": "paper"},
+        sw.estimators.configured: {"name": "sdw", "seed": 0, "dimension": 2, "training": {}},
+        sw.estimators.mnl_beside: {"estimator": model, "choices": choices},
+        sw.tuning.parse: {"text": "hidden=16,32"},
+        sw.tuning.with_arguments: {"estimator": sw.SDW(), "values": {"epochs": 3}},
+        sw.experiments.tune_splits: {"model": "sdw", "choices": choices, **splits},
+        sw.experiments.write_report: {"comparison": compared, "path": "page.html", "title": "a"},
+        sw.experiments.tuning_history: {"tuned": []},
+        sw.experiments.examine_iia: {"estimator": model, "choices": choices, "by": "x0"},
+        sw.experiments.examine_theory: {"estimator": model, "choices": choices},
+        sw.experiments.decoy_map: {"estimator": model, "choices": choices, "columns": ("x0", "x1"),
+                                   "steps": 2},
+        sw.experiments.explain_model: {**by, "column": "price", "changes": [dearer]},
+        sw.doctor.write_page: {"examination": sw.examine(choices), "path": "page.html"},
+        violations.violation_capacity: {"estimator": model, "data": choices, "group": "x"},
+        violations.soft_violations: {"estimator": model, "data": choices, "group": "x"},
+        violations.influence: by,
+        violations.bootstrap_interval: {"measure": found, "level": 0.9, "resamples": 9, "seed": 0},
+        violations.capacity_by_region: {"estimators": {"mnl": model}, "choices": choices,
+                                        "seed": 0},
+        violations.iia_test: {"choices": choices, "method": "small_hsiao", "seed": 0},
+        violations.context_effects: {"table": table, **named, "seed": 0},
+        violations.decoy_effect: {"estimator": model, "a": trial, "b": trial, "decoys": [trial]},
+        violations.decoy_grid: {"x0": [1.0, 2.0], "x1": [1.0]},
+        consequences.elasticities: {**by, "column": "price"},
+        consequences.diversion_ratios: {**by, "column": "price"},
+        consequences.expected_shares: by,
+        consequences.counterfactual: {**by, "change": dearer, "price": "price"},
+        consequences.willingness_to_pay: {"estimator": of_modes, "price": "price"},
+        consequences.Reprice: {"column": "price", "to": 2.0, "where": {"mode": "a"}},
+        consequences.Remove: {"where": {"mode": "a"}},
+        consequences.Add: {"item": {"mode": "a", "price": 1.0, "q": 0.5}},
+        sw.datasets.generate: {"name": "sda", "items": 3, "features": 2, "recipe": "sdw",
+                               "dimension": 2, "strength": 1.0, **drawn},
+        sw.datasets.load: {"name": "mnl"},
+        sw.datasets.table: {"name": "mnl"},
+        sw.datasets.roles: {"name": "mnl"},
+        sw.datasets.load_raw: {"name": "expedia", "path": "folder", "view": "paper"},
+        sw.datasets.imitate: {"name": "expedia", "folder": "new", "sets": 2, "seed": 0},
+        theory.tversky: {"rho": 1},
+        theory.ccm: {"rho": 1},
+        theory.nccm: {"rho": 1},
+        theory.lam: {"loss": 2},
+        theory.average_reference: {"loss": 2},
+        theory.has_triple_basis: {"mechanism": theory.mnl()},
+        theory.triple_basis: {"mechanism": theory.tversky()},
+        theory.rationalise: {"choice_function": 3, "rho": 1},
+        theory.universal: {"choice_function": 3},
+        theory.bounds: {"estimator": model, "choices": choices, "delta": 0.05},
+        theory.separable_regions: {"estimator": model, "data": choices},
+        choices.limit: {"max_items": 3, "min_items": 1},
+        choices.sample: {"sets": 3, "seed": 0},
+    }  # fmt: skip
+
+
+def test_no_function_takes_what_an_argument_cannot_be(calls, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for function, arguments in calls.items():
+        for name in arguments:
+            for bad in (object(), float("nan"), [None], np.zeros((2, 2)), b"x", sw.MNL()):
+                print(function.__name__, name, bad)  # shown if it is taken
+                with pytest.raises(sw.InputError) as refusal:
+                    function(**(arguments | {name: bad}))
+                assert "\n" not in str(refusal.value), "one sentence"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"models": [sw.MNL()]}, "models= has estimators without names to show; give them by name"),
+        ({"models": sw.MNL()}, r"models=MNL\(\) is not a list; give names"),
+        ({"models": "mnl"}, "models='mnl' is not a list; give names"),
+        ({"models": {}}, "there is no model to compare"),
+        ({"models": []}, "there is no model to compare"),
+        ({"models": {"a": "mnl"}}, r"models\['a'\]='mnl' must be of type Estimator"),
+        ({"models": ["foo"]}, "there is no model 'foo'; there are: mnl, sdw"),
+        ({"splits": 0}, "splits=0 must be a whole number of at least 1"),
+        ({"seed": None}, "seed=None must be a whole number"),
+        ({"metric": "foo"}, "metric='foo' must be one of: top1"),
+        ({"by": "foo"}, "by='foo' must be one of: set, group, time"),
+        ({"sizes": (0.5, 0.5)}, "sizes=.* must be a list or tuple of at least 3 values"),
+        ({"tuning": {}}, r"tuning={} must be of type Tuning; write tuning=setwise.Tuning\(trials="),
+        ({"on_cell": 3}, "on_cell=3 must be a function"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(arguments, message, choices):
+    given = {"models": ["mnl"], "choices": choices} | arguments
+    with pytest.raises(sw.InputError, match=message):
+        sw.compare(**given)

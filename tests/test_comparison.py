@@ -174,7 +174,7 @@ def test_the_report_stands_alone_and_repeats_itself(result, tmp_path):
     ("arguments", "message"),
     [
         ({"splits": 0}, "splits=0"),
-        ({"metric": "auc"}, "metric 'auc'"),
+        ({"metric": "auc"}, "metric='auc' must be one of: top1"),
         ({"split_by": "time"}, "only one split by time"),
         ({"models": []}, "no model"),
         ({"models": ["svm"]}, "no model 'svm'; there are: mnl"),

@@ -130,7 +130,7 @@ def test_a_set_without_an_item_is_refused(frame, estimator):
     [
         (Reprice("brand", 2), "no number column 'brand'"),
         (Reprice("cost", 2, {"kind": 9}), "no item is one where kind=9"),
-        (Reprice("cost", np.inf), "which the model cannot read"),
+        (Reprice("cost", lambda x: x + np.inf), "which the model cannot read"),
         (Remove({"colour": "red"}), "'colour' is not in the table"),
         (Add({"cost": 1.0}), "no value of time, brand"),
         (Add(ITEM | {"brand": "pink"}), "brand=pink, which training data did not have"),

@@ -198,7 +198,7 @@ def test_context_and_categories_are_passed_on():
         decoy_effect(model, a, b, decoy_grid(x=[0.5]))
     with pytest.raises(sw.InputError, match="'brand'"):
         decoy_effect(model, {"x": 1.0}, b, decoy_grid(x=[0.5]), context={"income": 1.0})
-    with pytest.raises(sw.InputError, match="empty"):
+    with pytest.raises(sw.InputError, match=r"decoys=\[\] must be a list or tuple of at least 1"):
         decoy_effect(model, a, b, [], context={"income": 1.0})
 
 

@@ -96,12 +96,12 @@ def test_a_table_is_no_generator():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("mnl", {"sets": 0}, "sets=0 must be at least 1"),
-        ("mnl", {"seed": -1}, "seed=-1 must be at least 0"),
-        ("mnl", {"items": 0}, "items=0 must be at least 1"),
+        ("mnl", {"sets": 0}, "sets=0 must be a whole number of at least 1"),
+        ("mnl", {"seed": -1}, "seed=-1 must be a whole number of at least 0"),
+        ("mnl", {"items": 0}, "items=0 must be a whole number of at least 1"),
         ("mnl", {"items": (5, 2)}, "least above the most"),
         ("mnl", {"items": (2, 3, 4)}, "the least and the most"),
-        ("mnl", {"features": 0}, "features=0 must be at least 1"),
+        ("mnl", {"features": 0}, "features=0 must be a whole number of at least 1"),
         ("mnl", {"features": 3, "beta": (1.0, 2.0)}, r"beta has shape \(2,\).* need \(3,\)"),
         ("mnl", {"beta": (1.0, float("nan"))}, "must be finite"),
         ("nested", {"nests": 2, "lambdas": (0.5, 1.5)}, "above 0 and at most at 1"),
@@ -111,7 +111,7 @@ def test_a_table_is_no_generator():
         ("mixed", {"shares": (1.0, -1.0)}, "must be positive"),
         ("decoy", {"attraction": float("inf")}, "attraction=inf must be finite"),
         ("sda", {"recipe": "sdaa"}, "recipe='sdaa' is no model; the models are: .*sda_difference"),
-        ("sda", {"dimension": 0}, "dimension=0 must be at least 1"),
+        ("sda", {"dimension": 0}, "dimension=0 must be a whole number of at least 1"),
     ],
 )
 def test_bad_options_are_named(name, options, message):

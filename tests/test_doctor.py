@@ -463,7 +463,7 @@ def test_pandas_frames_are_examined_as_polars_frames_are():
     [
         (TABLE, {"set": "tripp"}, "set column 'tripp' is not in the table"),
         (TABLE, {"items": ["cost"]}, "item column 'cost' is not in the table"),
-        (TABLE, {"items": []}, "no item features"),
+        (TABLE, {"items": []}, "must be the name of a column, or a list of names"),
         (TABLE, {"items": ["price", "log(price)"]}, "named twice"),
         (TABLE, {"items": ["trip"]}, "is the set column"),
         (TABLE, {"chosen": None}, "chosen is missing"),

@@ -365,7 +365,7 @@ def test_a_column_that_leaks_the_choice_is_warned_of():
 @pytest.mark.parametrize(
     ("method", "given", "words"),
     [
-        ("wald", {}, "not one of"),
+        ("wald", {}, "must be one of"),
         ("cdm", {}, "needs to know"),
         ("cdm", {"alternatives": "colour"}, "no item column"),
         ("cdm", {"alternatives": "cost"}, "at most 20"),

@@ -590,9 +590,9 @@ def test_sets_larger_than_lightgbm_takes_are_refused():
 
 def test_an_unknown_objective_or_direction_is_refused(choices):
     model, rule = LambdaMART(), SingleFeature()
-    with pytest.raises(sw.InputError, match="not one of rank_xendcg, lambdarank"):
+    with pytest.raises(sw.InputError, match="must be one of: rank_xendcg, lambdarank"):
         model.set_params(objective="ndcg").fit(choices)
-    with pytest.raises(sw.InputError, match="not one of 'ascending', 'descending'"):
+    with pytest.raises(sw.InputError, match="must be one of: descending, ascending"):
         rule.set_params(direction="up").fit(choices)
 
 

@@ -249,7 +249,7 @@ def test_a_wrong_basis_is_seen():
 
 def test_bad_parameters():
     for make, value, message in (
-        (tversky, 0, "rho=0"), (ccm, 0, "rho=0"), (nccm, -1, "rho=-1"), (lam, HALF, "loss=1/2"),
+        (tversky, 0, "rho=0"), (ccm, 0, "rho=0"), (nccm, -1, "rho=-1"), (lam, HALF, "loss=F"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):
             make(value)

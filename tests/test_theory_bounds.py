@@ -182,7 +182,7 @@ def test_other_refusals():
     data = choices()
     estimator = fitted("sdw", data)
     for delta in (0.0, 1.0, -1.0):
-        with pytest.raises(sw.InputError, match="between 0 and 1"):
+        with pytest.raises(sw.InputError, match="must be a number above 0 and below 1"):
             bounds(estimator, data, delta)
     with pytest.raises(sw.InputError, match="do not cover RandomChoice"):
         bounds(sw.RandomChoice().fit(data), data)

@@ -9,12 +9,13 @@ import time
 import jax
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import setwise as sw
 from setwise._trees import with_arrays
 from setwise.choices import Schema
 from setwise.models import ZOO, Sizes
-from setwise.training import Options, fit
+from setwise.training import Options, fit, worse_than_guessing
 from setwise.training.fitting import Fit
 from setwise.training.stopping import Stopping
 
@@ -338,3 +339,57 @@ def test_an_interrupted_command_saves_the_best_model_and_says_so(tmp_path):
     assert running.returncode == 130
     assert "warning: training was interrupted" in said
     assert sw.load(out).interrupted_
+
+
+# Training that fails
+
+
+UNTRAINED = ZOO["mnl"].build(4, Sizes(), jax.random.key(0))
+
+
+def failed(nlls, sets=400):
+    """What is said of a fit with these validation NLLs, on so many sets of 4 items."""
+    choices = sw.datasets.generate("mnl", sets=sets, items=4, features=2).choices
+    valid = Schema.fit(choices).encode(choices)
+    history = tuple({"nll": nll} for nll in nlls)
+    return worse_than_guessing(Fit(UNTRAINED, history, 0), valid)
+
+
+def test_a_fit_fails_if_equal_chances_would_have_been_clearly_better():
+    """log 4 is 1.386, and 400 sets make noise of 0.05."""
+    assert failed([1.3, 9.0]) is None
+    assert failed([1.6, 1.7]) is None, "within three times the noise and a tenth"
+    assert failed([1.7, 1.8]) == 1.7
+    assert failed([1.8, 1.7]) is None, "it got better until its epochs ended"
+    assert failed([5.0, 4.0]) == 4.0
+    assert failed([1.7, 1.8], sets=20) is None, "few sets are noisier"
+    assert failed([8.7e9, 9e9], sets=3) == 8.7e9
+    assert failed([]) is None
+
+
+@pytest.mark.parametrize("ensemble", [1, 3])
+def test_a_learning_rate_that_is_far_too_large_is_told(ensemble):
+    choices = sw.datasets.generate("mnl", sets=300, items=4, features=3).choices
+    training = sw.Training(epochs=3, learning_rate=30.0)
+    who = "the model" if ensemble == 1 else r"3 of 3 members"
+    with pytest.warns(ConvergenceWarning, match=f"training failed: {who} predicted .* below 30,"):
+        sw.SDW(2, hidden=4, ensemble=ensemble, training=training).fit(choices)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sound_fits_to_few_sets_are_not_accused(seed):
+    rng = np.random.default_rng(seed)
+    sets = int(rng.integers(8, 40))
+    taken = np.eye(3, dtype=int)[rng.integers(0, 3, sets)].ravel()  # nothing can be learned
+    columns = {"s": np.repeat(np.arange(sets), 3), "x": rng.normal(size=3 * sets), "y": taken}
+    choices = sw.read(columns, set="s", chosen="y")
+    training = sw.Training(epochs=int(rng.choice([1, 20])))
+    sw.SDW(4, hidden=4, training=training, seed=seed).fit(choices)  # warnings are errors
+
+
+def test_without_a_number_to_stop_on_there_is_no_model(monkeypatch):
+    monkeypatch.setattr(
+        "setwise.training.fitting.Validation.__call__", lambda *_: (float("nan"), float("nan"))
+    )
+    with pytest.raises(sw.InputError, match="training gave no model: the validation nll was not"):
+        trained()

@@ -5,17 +5,20 @@ returns nothing, and raises :class:`setwise.InputError` if the value is not allo
 options list one check per argument; functions call checks directly.
 """
 
+import functools
+import inspect
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from setwise._errors import InputError
 
 Check = Callable[[str, Any], None]
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 SEEDS = 2**32
 """Seeds are below this: JAX's generators take 32 bits."""
@@ -115,6 +118,19 @@ def text(name: str, value: Any) -> None:
         raise _refusal(name, value, f"a string{empty}")
 
 
+def columns(name: str, value: Any) -> None:
+    """The name of a column, or a list of such names.
+
+    >>> columns("by", 3)
+    Traceback (most recent call last):
+    ...
+    setwise._errors.InputError: by=3 must be the name of a column, or a list of names
+    """
+    names = value if isinstance(value, (list, tuple)) else [value]
+    if not names or not all(isinstance(one, str) and one for one in names):
+        raise _refusal(name, value, "the name of a column, or a list of names")
+
+
 def path(name: str, value: Any) -> None:
     """A path of a file or folder: a string or ``pathlib.Path``.
 
@@ -190,8 +206,8 @@ def each(check: Check, least: int = 1) -> Check:
     return check_each
 
 
-def instance(kind: type, remedy: str) -> Check:
-    """An object of this class; ``remedy`` says how to get one.
+def instance(kind: type | tuple[type, ...], remedy: str) -> Check:
+    """An object of this class, or of one of these; ``remedy`` says how to get one.
 
     >>> instance(dict, "write {}")("space", 3)
     Traceback (most recent call last):
@@ -199,11 +215,39 @@ def instance(kind: type, remedy: str) -> Check:
     setwise._errors.InputError: space=3 must be of type dict; write {}
     """
 
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    words = " or ".join(one.__name__ for one in kinds)
+
     def check(name: str, value: Any) -> None:
-        if not isinstance(value, kind):
-            raise InputError(f"{name}={_shown(value)} must be of type {kind.__name__}; {remedy}")
+        if not isinstance(value, kinds):
+            raise InputError(f"{name}={shown(value)} must be of type {words}; {remedy}")
 
     return check
+
+
+def by_name(check: Check, least: int = 1) -> Check:
+    """A mapping from at least so many names to values, each of which passes the check.
+
+    >>> by_name(whole())("a", [3])
+    Traceback (most recent call last):
+    ...
+    setwise._errors.InputError: a=[3] must be a mapping, such as a dictionary, of at least 1 name
+    """
+
+    def check_mapping(name: str, value: Any) -> None:
+        named = isinstance(value, Mapping) and all(isinstance(one, str) for one in value)
+        if not named or len(value) < least:
+            plural = "s" if least != 1 else ""
+            least_of = f" of at least {least} name{plural}" if least else ""
+            raise _refusal(name, value, f"a mapping, such as a dictionary,{least_of}".rstrip(","))
+        for key, one in value.items():
+            check(f"{name}[{key!r}]", one)
+
+    return check_mapping
+
+
+def anything(name: str, value: Any) -> None:
+    """Whatever it is: something else checks it."""
 
 
 def callback(name: str, value: Any) -> None:
@@ -225,6 +269,35 @@ def check_all(checks: Mapping[str, Check], values: Mapping[str, Any]) -> None:
             check(name, values[name])
 
 
+def checked(**checks: Check) -> Callable[[Function], Function]:
+    """Check arguments of a function, those that a call gives, before it runs.
+
+    >>> @checked(times=whole())
+    ... def repeated(word, times=2):
+    ...     return word * times
+    >>> repeated("ab", times="3")
+    Traceback (most recent call last):
+    ...
+    setwise._errors.InputError: times='3' must be a whole number of at least 1
+    """
+
+    def decorate(function: Function) -> Function:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def checking(*args: Any, **kwargs: Any) -> Any:
+            try:
+                given = signature.bind(*args, **kwargs).arguments
+            except TypeError:  # what Python says of a call that does not fit
+                given = {}
+            check_all(checks, given)
+            return function(*args, **kwargs)
+
+        return checking  # type: ignore[return-value]
+
+    return decorate
+
+
 def plain(value: Any) -> Any:
     """Numbers and arrays of NumPy as Python's, which JSON can hold.
 
@@ -241,10 +314,10 @@ def plain(value: Any) -> Any:
 
 
 def _refusal(name: str, value: Any, allowed: str) -> InputError:
-    return InputError(f"{name}={_shown(value)} must be {allowed}")
+    return InputError(f"{name}={shown(value)} must be {allowed}")
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """The value on one line, cut where it is long."""
     line = " ".join(repr(value).split())
     return line if len(line) <= 60 else f"{line[:57]}..."

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from setwise._arguments import optional, whole
-from setwise._arguments import seed as check_seed
+from setwise import _arguments
 from setwise._errors import InputError
 from setwise._page import notebook_html
 from setwise._shapes import Float, Int, Shaped
@@ -31,7 +30,7 @@ class Dropped:
 
 def generator(seed: int) -> np.random.Generator:
     """The source of randomness of samples and splits."""
-    check_seed("seed", seed)
+    _arguments.seed("seed", seed)
     return np.random.default_rng(seed)
 
 
@@ -72,6 +71,21 @@ class Choices:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    def __getitem__(self, sets: Any) -> "Choices":
+        """Some of the sets, as of an array: by number, slice, list of numbers or mask."""
+        if isinstance(sets, tuple) and len(sets) == 2 and sets[1] is Ellipsis:
+            sets = sets[0]  # scikit-learn's way to index arrays
+        return self.take(_places(sets, len(self)))
+
+    def __iter__(self) -> Iterator["Choices"]:
+        """One set after another, each as choices."""
+        return (self[place] for place in range(len(self)))
+
+    @property
+    def shape(self) -> tuple[int]:
+        """The number of sets: what scikit-learn splits and indexes."""
+        return (len(self),)
 
     @property
     def sizes(self) -> Int[np.ndarray, " sets"]:
@@ -145,8 +159,8 @@ class Choices:
 
     def limit(self, max_items: int | None = None, min_items: int = 1) -> "Choices":
         """Only the sets of ``min_items`` to ``max_items`` items; others are left out whole."""
-        whole(0)("min_items", min_items)
-        optional(whole(1))("max_items", max_items)
+        _arguments.optional(_arguments.whole())("max_items", max_items)
+        _arguments.whole(0)("min_items", min_items)
         fits = self.sizes >= min_items
         if max_items is not None:
             fits &= self.sizes <= max_items
@@ -159,8 +173,8 @@ class Choices:
 
     def sample(self, sets: int, seed: int = 0) -> "Choices":
         """A random sample of this many sets, in their order; all of them if there are fewer."""
-        whole(1)("sets", sets)
-        check_seed("seed", seed)
+        _arguments.whole()("sets", sets)
+        _arguments.seed("seed", seed)
         if sets >= len(self):
             return self
         drawn = generator(seed).choice(len(self), sets, replace=False)
@@ -260,3 +274,25 @@ def _dates(name: str, values: Shaped[np.ndarray, " n"]) -> Any:
 
 def _text(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _places(sets: Any, count: int) -> Int[np.ndarray, " m"]:
+    """The numbers of the sets that an index names, of so many."""
+    if isinstance(sets, slice):
+        found = np.arange(count)[sets]
+    else:
+        asked = np.atleast_1d(np.asarray(sets))
+        if asked.ndim > 1 or (asked.size and asked.dtype.kind not in "iub"):
+            raise InputError(
+                f"{_arguments.shown(sets)} does not index sets; give a number, a slice, a list of "
+                "numbers or a mask"
+            )
+        if asked.dtype.kind == "b" and asked.shape != (count,):
+            raise InputError(f"the mask has {asked.size:,} values, but there are {count:,} sets")
+        found = np.flatnonzero(asked) if asked.dtype.kind == "b" else asked.astype(np.int64)
+        beyond = (found >= count) | (found < -count)
+        if beyond.any():
+            raise InputError(f"there is no set {int(found[beyond][0])}: there are {count:,} sets")
+    if not len(found):
+        raise InputError("no set is selected; choices have at least one")
+    return found % count

@@ -72,7 +72,7 @@ def read(
     number(least=0, below=1)("rare", rare)
     items, context = _expressions("items", items), _expressions("context", context) or []
     if isinstance(table, np.ndarray) and not table.dtype.names:
-        table, set, chosen, items = _from_matrix(table, set, chosen, items)
+        table, set, chosen, items = from_matrix(table, set, chosen, items)
     opened = open_table(table, CsvFormat(sep, decimal, encoding))
     named = {"set": set, "chosen": chosen, "weight": weight, "group": group, "time": time}
     for role, name in named.items():
@@ -185,7 +185,7 @@ def read_like(
     return read_as(roles, opened, irregular, outside=schema.outside, names=names)
 
 
-def _from_matrix(
+def from_matrix(
     matrix: Shaped[np.ndarray, "..."], sets: Any, chosen: Any, names: Sequence[str] | None
 ) -> tuple[dict[str, np.ndarray], str, str | None, list[str]]:
     """A matrix with vectors for set and chosen, as named columns."""

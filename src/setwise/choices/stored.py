@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from setwise import _arrayfile
-from setwise._arguments import check_all, each, flag, instance, number, optional, whole
+from setwise._arguments import check_all, checked, each, flag, instance, number, optional, whole
+from setwise._arguments import path as check_path
 from setwise._arrayfile import ArrayFile, Stored, Writer
 from setwise._errors import InputError
 from setwise._tensorfile import made_elsewhere
@@ -29,6 +30,7 @@ PER_SET = ("chosen", "weight", "group", "time")
 _listed = each(instance(dict, "describe a column"), least=0)
 
 
+@checked(choices=instance(Choices, "make them with setwise.read(...)"), path=check_path)
 def save_choices(
     choices: Choices, path: str | Path, columns: Iterable[tuple[str, Column]] | None = None
 ) -> None:
@@ -69,6 +71,7 @@ def save_choices(
         out.finish(KIND, meta)
 
 
+@checked(path=check_path)
 def open_choices(path: str | Path) -> Choices:
     """Open a file of choices; columns are read when they are needed.
 
@@ -86,6 +89,7 @@ def open_choices(path: str | Path) -> Choices:
     return choices
 
 
+@checked(path=check_path)
 def verify(path: str | Path) -> None:
     """Read the whole file and compare its checksums; an altered file is an error."""
     _arrayfile.verify(path, KIND)

@@ -69,7 +69,7 @@ class Process:
                 path = Path(folder) / "model"
                 fitted.save(path)
                 return path.read_bytes(), [
-                    str(one.message) for one in raised if one.category is UserWarning
+                    str(one.message) for one in raised if issubclass(one.category, UserWarning)
                 ]
 
 

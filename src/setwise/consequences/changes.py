@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from setwise._arguments import anything, by_name, check_all, instance, number, optional, text
 from setwise._errors import InputError
 from setwise.choices import Choices, Schema
 from setwise.choices.columns import Column
@@ -28,6 +29,11 @@ class Reprice:
     column: str
     to: float | int | Callable[[Float[np.ndarray, " rows"]], Float[np.ndarray, " rows"]]
     where: Where | None = None
+
+    def __post_init__(self) -> None:
+        check = anything if callable(self.to) else number()
+        checks = {"column": text, "to": check, "where": optional(by_name(anything, least=0))}
+        check_all(checks, vars(self))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -70,6 +76,9 @@ class Remove:
 
     where: Where
 
+    def __post_init__(self) -> None:
+        by_name(anything)("where", self.where)
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it looks at."""
@@ -107,6 +116,9 @@ class Add:
 
     item: Mapping[str, Any]
 
+    def __post_init__(self) -> None:
+        by_name(anything)("item", self.item)
+
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that it looks at."""
@@ -137,6 +149,12 @@ class Add:
 
 
 Change = Reprice | Remove | Add
+
+
+def is_change(name: str, value: Any) -> None:
+    """Check an argument that must be a change."""
+    remedy = "give a Reprice, Remove or Add of setwise.consequences"
+    instance((Reprice, Remove, Add), remedy)(name, value)
 
 
 def matching(choices: Choices, where: Where | None) -> Bool[np.ndarray, " rows"]:

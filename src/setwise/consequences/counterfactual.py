@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from setwise._arguments import checked, columns, each, optional, text
 from setwise._page import notebook_html
 from setwise.choices import Choices
 from setwise.choices.alternatives import OUTSIDE, Alternatives, column_of
-from setwise.consequences.changes import ADDED, Add, Change, Remove, Reprice, applied
+from setwise.consequences.changes import ADDED, Add, Change, Remove, Reprice, applied, is_change
 from setwise.consequences.moved import TOO, warn_of_derived
 from setwise.consequences.shares import of_sets, probabilities
 from setwise.consequences.surplus import surplus
 from setwise.estimators import Estimator
+from setwise.estimators.base import fitted
 from setwise.metrics import standard_error
 from setwise.violations.bootstrap import SetMean
 
@@ -128,6 +130,14 @@ class Counterfactual:
         )
 
 
+def _one_or_several(name: str, value: Any) -> None:
+    if isinstance(value, (list, tuple)):
+        each(is_change)(name, value)
+    else:
+        is_change(name, value)
+
+
+@checked(estimator=fitted, change=_one_or_several, by=optional(columns), price=optional(text))
 def counterfactual(
     estimator: Estimator,
     data: Any,

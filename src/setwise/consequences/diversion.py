@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from setwise._arguments import checked, columns, optional, text
 from setwise._page import notebook_html
 from setwise.choices.pairs import Pairs
 from setwise.consequences.derivatives import sensitivity
 from setwise.consequences.moved import BOTH, warn_of_derived
 from setwise.estimators import Estimator
+from setwise.estimators.base import fitted
 from setwise.violations.bootstrap import LevelMatrix
 from setwise.violations.influences import alternatives, influence
 
@@ -59,6 +61,7 @@ class Diversions:
         return f"diversion ratios {how}, {len(self.pairs):,} sets: from the column to the row"
 
 
+@checked(estimator=fitted, column=optional(text), by=optional(columns))
 def diversion_ratios(
     estimator: Estimator,
     data: Any,

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
+from setwise._arguments import checked, columns, optional, text
 from setwise._page import notebook_html
 from setwise.choices.pairs import Pairs
 from setwise.consequences.derivatives import sensitivity
 from setwise.consequences.moved import BOTH, warn_of_derived
 from setwise.estimators import Estimator
+from setwise.estimators.base import fitted
 from setwise.violations.bootstrap import Interval, LevelMatrix, bootstrap
 from setwise.violations.influences import alternatives
 
@@ -103,6 +105,7 @@ class Elasticities:
         return np.bincount(sets, values, count), np.bincount(sets, p, count)
 
 
+@checked(estimator=fitted, column=text, by=optional(columns))
 def elasticities(
     estimator: Estimator, data: Any, column: str, by: str | Sequence[str] | None = None
 ) -> Elasticities:

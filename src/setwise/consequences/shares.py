@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from setwise._arguments import checked, columns
 from setwise._page import notebook_html
 from setwise.choices import Choices
 from setwise.choices.alternatives import Alternatives
 from setwise.estimators import Estimator
+from setwise.estimators.base import fitted
 from setwise.metrics import standard_error
 from setwise.violations.influences import alternatives
 
@@ -59,6 +61,7 @@ class Shares:
         return "\n".join([*lines, f"{self.sets:,} sets"])
 
 
+@checked(estimator=fitted, by=columns)
 def expected_shares(estimator: Estimator, data: Any, by: str | Sequence[str]) -> Shares:
     """The share of each alternative in the choices that the model expects.
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
+from setwise._arguments import checked, text
 from setwise._errors import InputError
 from setwise._page import notebook_html
 from setwise.choices import Schema
@@ -19,6 +20,7 @@ from setwise.estimators import (
     NestedLogit,
     WithinSetMNL,
 )
+from setwise.estimators.base import fitted
 from setwise.estimators.basic import LinearScorer
 from setwise.estimators.estimated import Estimated
 from setwise.estimators.summary import NORMAL
@@ -99,6 +101,7 @@ class Weights:
     suffix: str = ""
 
 
+@checked(estimator=fitted, price=text)
 def willingness_to_pay(estimator: Estimator, price: str, at: Any = None) -> WillingnessToPay:
     """What people would pay for one more of each feature, by models that are linear in price.
 
@@ -121,7 +124,11 @@ def willingness_to_pay(estimator: Estimator, price: str, at: Any = None) -> Will
     >>> round(willingness_to_pay(model, "cost")["ivt"], 3)
     -0.174
     """
-    estimator._check_fitted()
+    if at is not None and not isinstance(estimator, LinearContextLogit):
+        raise InputError(
+            f"at= is for the linear context logit, whose weights depend on the set; those of "
+            f"{type(estimator).__name__} do not: leave it out"
+        )
     names, values, errors = [], [], []
     utilities = linear_weights(estimator, price, at)
     assert isinstance(estimator, Estimated)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Float64, Int
 
+from setwise._arguments import text
 from setwise._errors import InputError
 from setwise.datasets.generated import (
     Generated,
@@ -69,6 +70,7 @@ def _build(recipe: str, features: int, dimension: int, seed: int) -> Any:
 
     from setwise.models import ZOO, Sizes
 
+    text("recipe", recipe)
     if recipe not in ZOO:
         raise InputError(f"recipe={recipe!r} is no model; the models are: {', '.join(ZOO)}")
     return ZOO[recipe].build(features, Sizes(dimension=dimension), jax.random.key(seed))

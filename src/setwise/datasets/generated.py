@@ -4,7 +4,6 @@ Rows are flat, as in :class:`setwise.choices.Choices`: ``owner`` holds the set o
 from 0, and the rows of one set lie side by side.
 """
 
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Float64, Int
 
+from setwise import _arguments
 from setwise._errors import InputError
 from setwise.choices import Choices, read
 
@@ -83,7 +83,8 @@ class Generated:
 
 def generator(seed: int) -> np.random.Generator:
     """The one source of randomness of a data set."""
-    return np.random.default_rng(whole("seed", seed, least=0))
+    _arguments.seed("seed", seed)
+    return np.random.default_rng(int(seed))
 
 
 def set_of_rows(rng: np.random.Generator, sets: int, items: SetSizes) -> Int[np.ndarray, " rows"]:
@@ -95,10 +96,14 @@ def set_of_rows(rng: np.random.Generator, sets: int, items: SetSizes) -> Int[np.
     sets = whole("sets", sets, least=1)
     bounds = items if isinstance(items, Sequence) else (items, items)
     if len(bounds) != 2:
-        raise InputError(f"items={items!r} must be one number, or the least and the most items")
+        raise InputError(
+            f"items={_arguments.shown(items)} must be one number, or the least and the most items"
+        )
     low, high = (whole("items", bound, least=1) for bound in bounds)
     if low > high:
-        raise InputError(f"items={items!r} has the least above the most; exchange them")
+        raise InputError(
+            f"items={_arguments.shown(items)} has the least above the most; exchange them"
+        )
     return np.repeat(np.arange(sets), rng.integers(low, high, size=sets, endpoint=True))
 
 
@@ -169,13 +174,8 @@ def choose(
 
 def whole(name: str, value: Any, least: int) -> int:
     """A whole number of at least ``least``, or an error that names the option."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise InputError(f"{name}={value!r} must be a whole number") from None
-    if number < least:
-        raise InputError(f"{name}={value} must be at least {least}")
-    return number
+    _arguments.whole(least)(name, value)
+    return int(value)
 
 
 def numbers(name: str, values: Any, shape: tuple[int, ...]) -> Float64[np.ndarray, "..."]:
@@ -183,9 +183,9 @@ def numbers(name: str, values: Any, shape: tuple[int, ...]) -> Float64[np.ndarra
     try:
         array = np.asarray(values, np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"{name}={values!r} must be numbers") from None
+        raise InputError(f"{name}={_arguments.shown(values)} must be numbers") from None
     if array.shape != shape:
         raise InputError(f"{name} has shape {array.shape}; these options need {shape}")
     if not np.isfinite(array).all():
-        raise InputError(f"{name}={values!r} must be finite")
+        raise InputError(f"{name}={_arguments.shown(values)} must be finite")
     return array

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from setwise._arguments import checked, text
 from setwise._errors import InputError
 from setwise.choices import Choices, read
 from setwise.datasets.context_effects import decoy
@@ -98,6 +99,7 @@ def catalogue() -> tuple[Dataset, ...]:
     return tuple(DATASETS.values())
 
 
+@checked(name=text)
 def find(name: str) -> Dataset:
     """The data set of this name.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from setwise._arguments import callback, checked, columns, each, optional, text
 from setwise._errors import InputError
 from setwise.choices import Choices, Feature, open_choices, verify
 from setwise.choices.features import default_items
@@ -67,6 +68,13 @@ COLUMN_CHECKS: tuple[Callable[[Examined], Iterator[Finding]], ...] = (
 )
 
 
+@checked(
+    set=optional(text),
+    chosen=optional(text),
+    items=optional(columns),
+    context=each(text, least=0),
+    on_column=optional(callback),
+)
 def examine(
     table: Any,
     *,

@@ -4,6 +4,8 @@ import html
 from pathlib import Path
 
 from setwise import _page
+from setwise._arguments import checked, instance
+from setwise._arguments import path as check_path
 from setwise.doctor.examination import SEVERITIES, Examination, Finding
 
 STYLE = """th, td { padding: .35rem .6rem; text-align: left; vertical-align: top;
@@ -22,6 +24,7 @@ count from 0.</p>
 """
 
 
+@checked(examination=instance(Examination, "make one with setwise.examine(...)"), path=check_path)
 def write_page(examination: Examination, path: str | Path) -> None:
     """Write the page, whole or not at all."""
     body = BODY.format(

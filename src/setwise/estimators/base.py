@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
@@ -19,6 +19,7 @@ from setwise._errors import DataWarning, InputError
 from setwise.artifact import Artifact
 from setwise.choices import Choices, Encoded, Irregular, Schema, open_table, read_like, split
 from setwise.choices.checks import finite
+from setwise.choices.reading import from_matrix
 from setwise.choices.records import few, records
 from setwise.doctor.answers import giveaways
 from setwise.graph.tracing import traced
@@ -95,22 +96,49 @@ class Estimator(BaseEstimator):
     ) -> None:
         """Learn from choices that a model can learn from, with arguments that were checked."""
 
-    def predict_proba(self, data: Any) -> Float[np.ndarray, " rows"]:
-        """P(x | s), one probability a row, in the table's order.
+    @property
+    def feature_names_in_(self) -> Shaped[np.ndarray, " columns"]:
+        """The columns of the training table that the model reads: items', then context's."""
+        roles = self.schema_.roles
+        columns = dict.fromkeys(one.column for one in roles.items + roles.context)
+        return np.array(list(columns), object)
+
+    @property
+    def n_features_in_(self) -> int:
+        """How many columns of the training table the model reads."""
+        return len(self.feature_names_in_)
+
+    def set_params(self: Some, **params: Any) -> Some:
+        """Change arguments of ``__init__``; unknown ones are refused."""
+        known = self.get_params(deep=False)
+        for name in params:
+            if name.partition("__")[0] not in known:
+                raise InputError(
+                    f"{type(self).__name__} has no argument '{name}'; it has: "
+                    f"{', '.join(known) or 'none'}"
+                )
+        super().set_params(**params)
+        return self
+
+    def predict_proba(self, data: Any, *, set: Any = None) -> Float[np.ndarray, " rows"]:
+        """P(x | s), one probability per row, in the table's order.
 
         ``data`` is a :class:`Choices` or any table with the columns of the training table; sets
         may have sizes never seen in training. Probabilities of a set add up to 1, less the
         outside option's share where there is one.
+
+        An array has the columns ``feature_names_in_`` in their order, and goes with ``set``: one
+        id per row, or the sizes of consecutive sets. So it is for all methods that predict.
         """
-        choices = self._choices(data)
+        choices = self._choices(data, set=set)
         return choices.in_table_order(self._row_probabilities(choices))
 
-    def predict(self, data: Any) -> Int[np.ndarray, " rows"]:
-        """1 for the most probable item of each set and 0 for the others, one value a row.
+    def predict(self, data: Any, *, set: Any = None) -> Int[np.ndarray, " rows"]:
+        """1 for the most probable item of each set and 0 for the others, one value per row.
 
         Where the outside option is the most probable, no row of the set has a 1.
         """
-        choices = self._choices(data)
+        choices = self._choices(data, set=set)
         best = [
             predicted(self._log_probabilities(part), part.offsets)[self._real_rows(part)]
             for part in self._parts(choices)
@@ -123,6 +151,7 @@ class Estimator(BaseEstimator):
         Equal probabilities share the mean of their ranks. A frame comes back as its own kind,
         anything else as a Polars frame.
         """
+        _refuse_array(data, "rank")
         choices = self._choices(data)
         probability = self._row_probabilities(choices)
         starts = np.repeat(choices.offsets[:-1], choices.sizes)
@@ -146,15 +175,18 @@ class Estimator(BaseEstimator):
             frame = nw.from_native(nw.to_native(frame).reset_index(drop=True), eager_only=True)
         return nw.to_native(frame.with_columns(*series))
 
-    def evaluate(self, data: Any) -> Metrics:
-        """top1, top5, mean_rank, mrr, nll (with standard errors over sets), rho2, calibration."""
-        choices = self._choices(data, with_choice=True)
+    def evaluate(self, data: Any, *, set: Any = None, chosen: Any = None) -> Metrics:
+        """top1, top5, mean_rank, mrr, nll (with standard errors over sets), rho2, calibration.
+
+        An array goes with ``set`` and ``chosen``, the vector that marks chosen rows with 1.
+        """
+        choices = self._choices(data, with_choice=True, set=set, chosen=chosen)
         return self.outcomes(choices).measured(choices.weight)
 
     def outcomes(self, choices: Choices) -> Outcomes:
         """Of each set: the rank of the choice, its NLL and what else the measures come from."""
         self._check_fitted()
-        _arguments.instance(Choices, "make them with setwise.read(...)")("choices", choices)
+        is_choices("choices", choices)
         if choices.chosen is None:
             raise InputError("these choices do not say what was chosen; read them with chosen=")
         outcomes = []
@@ -188,7 +220,7 @@ class Estimator(BaseEstimator):
         _arguments.path("path", path)
         artifact = self.artifact()
         if sample is not None:
-            _arguments.instance(Choices, "make them with setwise.read(...)")("sample", sample)
+            is_choices("sample", sample)
             shown = few(sample)
             self.schema_.over(shown)  # refuses choices without the columns
             artifact = replace(artifact, sample=records(shown))
@@ -229,9 +261,41 @@ class Estimator(BaseEstimator):
         self._check_fitted()
         return read_like(self.schema_, table, with_choice, irregular)
 
-    def _choices(self, data: Any, with_choice: bool = False) -> Choices:
+    def _choices(
+        self, data: Any, with_choice: bool = False, *, set: Any = None, chosen: Any = None
+    ) -> Choices:
         self._check_fitted()
+        if isinstance(data, np.ndarray):
+            data = self._named_columns(data, set, chosen, with_choice)
+        elif set is not None or chosen is not None:
+            raise InputError(
+                f"set= and chosen= go with an array, not with {type(data).__name__}, which has "
+                f"a column for them ('{self.schema_.roles.set}'); leave them out"
+            )
         return data if isinstance(data, Choices) else self.read(data, with_choice)
+
+    def _named_columns(
+        self, matrix: Shaped[np.ndarray, "..."], set: Any, chosen: Any, with_choice: bool
+    ) -> dict[str, np.ndarray]:
+        """An array as a table with the columns of the training table."""
+        names = self.feature_names_in_.tolist()
+        if set is None or (with_choice and chosen is None):
+            vectors = "set= and chosen=" if with_choice else "set="
+            raise InputError(
+                f"an array needs {vectors}, vectors with one value per row, and the columns "
+                f"{', '.join(names)}; or give a table, or choices from setwise.read(...)"
+            )
+        if matrix.ndim != 2 or matrix.shape[1] != len(names):
+            raise InputError(
+                f"the array has shape {matrix.shape}; the model reads {len(names)} columns: "
+                f"{', '.join(names)}"
+            )
+        table, _, _, _ = from_matrix(matrix, set, chosen, None)
+        roles, columns = self.schema_.roles, dict(zip(names, matrix.T, strict=True))
+        columns[roles.set] = table["set"]
+        if chosen is not None:
+            columns[roles.chosen or "chosen"] = table["chosen"]
+        return columns
 
     def _log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
         """log P(x | s) of every encoded row; a model that is not JAX's has its own way."""
@@ -265,6 +329,25 @@ class Estimator(BaseEstimator):
     @abstractmethod
     def from_artifact(cls, artifact: Artifact) -> "Estimator":
         """The fitted estimator that wrote this."""
+
+
+def _refuse_array(data: Any, what: str) -> None:
+    if isinstance(data, np.ndarray):
+        raise InputError(
+            f"{what} gives a table back, and an array has no names of columns; give a frame, or "
+            "choices from setwise.read(array, set=..., items=...)"
+        )
+
+
+def fitted(name: str, value: Any) -> None:
+    """Check an argument that must be a fitted estimator."""
+    remedy = "give a fitted estimator, such as setwise.MNL().fit(choices)"
+    _arguments.instance(Estimator, remedy)(name, value)
+    value._check_fitted()
+
+
+is_choices = _arguments.instance(Choices, "make them with setwise.read(...)")
+"""Check an argument that must be :class:`Choices`."""
 
 
 def trainable(choices: object, name: str = "choices") -> Choices:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from setwise._arguments import one_of
+from setwise._arguments import instance, one_of, text
 from setwise._errors import InputError
 from setwise.estimators.base import Estimator
 from setwise.estimators.basic import RandomChoice, SingleFeature
@@ -172,7 +172,8 @@ def named(name: str, preset: Literal["default", "paper"] = "default") -> Estimat
     256
     """
     one_of("default", "paper")("preset", preset)
-    if not isinstance(name, str) or name not in ENTRIES:
+    text("name", name)
+    if name not in ENTRIES:
         raise InputError(f"there is no model '{name}'; there are: {', '.join(ENTRIES)}")
     entry = ENTRIES[name]
     return entry.paper() if preset == "paper" and entry.paper is not None else entry.make()
@@ -190,6 +191,7 @@ def configured(
     >>> configured("sda", seed=1, dimension=8, training={"epochs": 5}).training.epochs
     5
     """
+    instance(Mapping, "write {'epochs': 20}")("training", training)
     estimator = named(name)
     known = estimator.get_params(deep=False)
     changed = {key: value for key, value in training.items() if value is not None}
@@ -204,4 +206,5 @@ def configured(
     estimator.set_params(**arguments)
     if isinstance(estimator, TrainedEstimator):
         estimator.set_training(**changed)
+    estimator.check_arguments()
     return estimator

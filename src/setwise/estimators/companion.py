@@ -5,13 +5,15 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Float32
 
+from setwise._arguments import checked
 from setwise._errors import InputError
 from setwise.choices import Choices, Schema
-from setwise.estimators.base import Estimator, trainable
+from setwise.estimators.base import Estimator, fitted, is_choices, trainable
 from setwise.estimators.logit import MNL
 from setwise.training.shards import stays_on_disk
 
 
+@checked(estimator=fitted, choices=is_choices)
 def mnl_beside(estimator: Estimator, choices: Choices) -> Float32[np.ndarray, " d"]:
     """The weights of an MNL of the sets that a model learned from, on the same encoded columns.
 

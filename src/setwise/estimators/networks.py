@@ -253,7 +253,7 @@ class SDA(TrainedEstimator):
 
     def set_training(self, **options: Any) -> TrainedEstimator:
         """Change some options of training; a weight decay then holds for all members."""
-        if "weight_decay" in options:
+        if options.get("weight_decay") is not None:
             self.weight_decays = None
         return super().set_training(**options)
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from setwise import _arguments
 from setwise._arguments import SEEDS, Check, instance, seed, whole
@@ -16,7 +17,7 @@ from setwise._errors import InputError
 from setwise._trees import named_arrays, with_arrays
 from setwise.artifact import Artifact
 from setwise.choices import Choices, Encoded, Encoding, Schema
-from setwise.estimators.base import FEWEST_SETS, Estimator, warn_if_perfect
+from setwise.estimators.base import FEWEST_SETS, Estimator, Some, warn_if_perfect
 from setwise.models import Blueprint, Ensemble, Model, Sizes
 from setwise.progress import epoch_bar, population_bar
 from setwise.training import (
@@ -31,9 +32,11 @@ from setwise.training import (
     fit_population,
     resident_or_streamed,
     weigh,
+    worse_than_guessing,
 )
 
 CERTAIN = 0.01  # nats per choice
+NESTED = "training__"
 FITTED = ("history", "best_epoch", "interrupted", "weights")
 MOST_MEMBERS = 1_000
 """Of an ensemble that is read from a file: making its models takes time for each."""
@@ -94,8 +97,27 @@ class TrainedEstimator(Estimator):
         """All options of training: those of ``training`` over the defaults."""
         return self.training.over(self.default_training)
 
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments of ``__init__``; with ``deep`` also the options, as ``training__epochs``.
+
+        An option that ``training`` leaves to the model's default is None.
+        """
+        params = super().get_params(deep=False)
+        if deep and isinstance(self.training, Training):
+            params |= {f"{NESTED}{name}": value for name, value in vars(self.training).items()}
+        return params
+
+    def set_params(self: Some, **params: Any) -> Some:
+        """Change arguments of ``__init__``, or options of training such as ``training__epochs``."""
+        options = {name: value for name, value in params.items() if name.startswith(NESTED)}
+        super().set_params(**{name: one for name, one in params.items() if name not in options})
+        if options:
+            self.set_training(**{name[len(NESTED) :]: value for name, value in options.items()})
+        return self
+
     def set_training(self, **options: Any) -> "TrainedEstimator":
         """Change some options of training."""
+        self.CHECKS["training"]("training", self.training)
         return self.set_params(training=self.training.changed(**options))
 
     def members(self, task: int = 0) -> list[Member]:
@@ -156,7 +178,29 @@ class TrainedEstimator(Estimator):
             self.history_, self.best_epoch_ = histories, best_epochs
             counts = iter(np.full(len(models), 1 / len(models)) if weight is None else weight)
             self.weights_ = [0.0 if one is None else float(next(counts)) for one in fits]
+        if not self.interrupted_:
+            self._warn_of_failure(fits, valid)
         return self
+
+    def _warn_of_failure(self, fits: Sequence[Fit | None], valid: Encoded | Encoding) -> None:
+        """Say so if members that count learned nothing.
+
+        Only the cross-entropy makes probabilities: the NLL of other objectives means little.
+        """
+        if self.training_options.objective != "cross_entropy":
+            return
+        counting = [one for one, weight in zip(fits, self.weights_, strict=True) if one and weight]
+        bad = [nll for one in counting if (nll := worse_than_guessing(one, valid)) is not None]
+        if not bad:
+            return
+        who = "the model" if self.ensemble == 1 else f"{len(bad)} of {len(counting)} members"
+        warnings.warn(
+            f"training failed: {who} predicted the validation sets worse than equal chances would "
+            f"in every epoch (NLL {min(bad):.4g} at best); use a learning rate below "
+            f"{self.training_options.learning_rate:g}, and check the columns for extreme values",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
 
     def _alike(self) -> bool:
         """Whether members differ in their seeds only."""

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from sklearn.base import clone
 
-from setwise._arguments import callback, instance, one_of, optional, text
+from setwise._arguments import callback, instance, one_of, optional, shown, text
 from setwise._crew import Alone, Crew, Parcel, Tell
 from setwise._errors import InputError
 from setwise._page import notebook_html
@@ -201,7 +201,7 @@ def compare(
     (1, 2)
     """
     models = _estimators(models)
-    check_splits(splits, split_by, seed)
+    check_splits(splits, split_by, seed, sizes)
     one_of(*HIGHER_IS_BETTER)("metric", metric)
     optional(instance(Tuning, "write tuning=setwise.Tuning(trials=20)"))("tuning", tuning)
     optional(callback)("on_cell", on_cell)
@@ -220,8 +220,8 @@ def _estimators(models: Mapping[str, Estimator] | Iterable[str]) -> Mapping[str,
     """The estimators by the name to show; none, and those that could not be fitted, are refused."""
     if isinstance(models, (str, Estimator)) or not isinstance(models, Iterable):
         raise InputError(
-            f"models={models!r} is not a list; give names, such as ['mnl', 'sda'], or estimators "
-            "by name, such as {'mnl': setwise.MNL()}"
+            f"models={shown(models)} is not a list; give names, such as ['mnl', 'sda'], or "
+            "estimators by name, such as {'mnl': setwise.MNL()}"
         )
     if not isinstance(models, Mapping):
         models = list(models)

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float
 
+from setwise._arguments import checked, shown, whole
+from setwise._arguments import columns as check_columns
 from setwise._errors import InputError
 from setwise.choices import Choices
 from setwise.estimators import Estimator
+from setwise.estimators.base import fitted, is_choices
 from setwise.experiments.figures import new_figure, svg_text
 from setwise.violations import DecoyEffect, decoy_effect, decoy_grid
 
@@ -143,6 +146,14 @@ class DecoyMap:
         return first, second
 
 
+def _two(name: str, value: Any) -> None:
+    """Two names of columns."""
+    check_columns(name, value)
+    if isinstance(value, str) or len(value) != 2:
+        raise InputError(f"{name}={shown(value)} must be two columns, such as ('price', 'quality')")
+
+
+@checked(estimator=fitted, choices=is_choices, columns=_two, steps=whole(2))
 def decoy_map(
     estimator: Estimator,
     choices: Choices,
@@ -170,8 +181,6 @@ def decoy_map(
     """
     if columns[0] == columns[1]:
         raise InputError(f"a decoy moves in two columns, but '{columns[0]}' is given twice")
-    if steps < 2:
-        raise InputError(f"steps={steps} must be at least 2")
     first, second = (_places(choices, name, steps) for name in columns)
     one = choices.take(np.array([_set_of(choices, pair)]))
     a, b = _most_probable(estimator, one)

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
+from setwise._arguments import checked, optional, text
+from setwise._arguments import seed as check_seed
 from setwise._errors import InputError
 from setwise.choices import open_table
 from setwise.estimators import Estimator
+from setwise.estimators.base import fitted
 from setwise.experiments.figures import COLOURS, new_figure, svg_text
 from setwise.violations import ContextEffect, context_effects
 
@@ -77,6 +80,14 @@ class TrialEffects:
         )
 
 
+@checked(
+    estimator=fitted,
+    condition=text,
+    favours=text,
+    option=text,
+    group=optional(text),
+    seed=check_seed,
+)
 def trial_effects(
     estimator: Estimator,
     table: Any,

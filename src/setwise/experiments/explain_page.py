@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from setwise._arguments import checked
+from setwise._arguments import path as check_path
 from setwise._page import REPORT_STYLE, figure_html, table_html, write_page
 from setwise.consequences import Counterfactual, Elasticities
 from setwise.consequences.counterfactual import ShareChange
@@ -17,6 +19,7 @@ MOST_DRAWN = 12
 """A grid of more alternatives is too fine for a phone: it becomes a table that scrolls."""
 
 
+@checked(path=check_path)
 def write_explanation(found: Explanation, path: str | Path) -> None:
     """Write the page, whole or not at all; it needs no network."""
     column = found.elastic.column

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from setwise._arguments import checked, columns, each, optional, text
 from setwise._errors import InputError
 from setwise.choices.alternatives import column_of
 from setwise.choices.columns import Column
@@ -17,9 +18,10 @@ from setwise.consequences import (
     diversion_ratios,
     elasticities,
 )
-from setwise.consequences.changes import Change
+from setwise.consequences.changes import Change, is_change
 from setwise.consequences.counterfactual import ShareChange
 from setwise.estimators import Estimator
+from setwise.estimators.base import fitted
 from setwise.violations.bootstrap import LevelMatrix
 
 HEADS = ("measure", "value", "95 % interval", "what it says")
@@ -97,6 +99,7 @@ class Explanation:
         return "\n\n".join(str(part) for part in parts if part is not None)
 
 
+@checked(estimator=fitted, column=text, by=optional(columns), changes=each(is_change, least=0))
 def explain_model(
     estimator: Estimator,
     data: Any,

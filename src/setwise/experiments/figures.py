@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
+from setwise._arguments import checked, each, instance
 from setwise.experiments.comparison import Comparison
 from setwise.tuning import Tuned
 
@@ -69,6 +70,7 @@ def splits(comparison: Comparison) -> str:
     return svg_text(figure)
 
 
+@checked(tuned=each(instance(Tuned, "make them with setwise.tune(...)")))
 def tuning_history(tuned: Sequence[Tuned]) -> str:
     """All trials of each study in their order, with a line for the best so far."""
     figure = new_figure(9.0, 4.0)

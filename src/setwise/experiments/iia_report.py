@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from setwise._arguments import by_name, checked, columns, optional
+from setwise._arguments import path as check_path
 from setwise._errors import InputError
 from setwise._page import REPORT_STYLE, figure_html, table_html, write_page
 from setwise.choices import Choices
 from setwise.estimators import Estimator
+from setwise.estimators.base import fitted, is_choices
 from setwise.experiments.decoy_report import DecoyMap, decoy_picture
 from setwise.experiments.effects_report import TRIAL_HEADS, TrialEffects, trials_picture
 from setwise.experiments.figures import COLOURS, grid_picture, new_figure, svg_text
@@ -116,6 +119,12 @@ class IIAReport:
         return found
 
 
+@checked(
+    estimator=fitted,
+    choices=is_choices,
+    by=optional(columns),
+    beside=optional(by_name(fitted, least=0)),
+)
 def examine_iia(
     estimator: Estimator,
     choices: Choices,
@@ -159,6 +168,7 @@ def examine_iia(
     )
 
 
+@checked(path=check_path)
 def write_iia_report(report: IIAReport, path: str | Path) -> None:
     """Write the page, whole or not at all; it needs no network."""
     body = f"""<p>{html.escape(report.model)} on {html.escape(report.data)}</p>

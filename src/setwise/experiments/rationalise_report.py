@@ -7,6 +7,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from setwise._arguments import checked as checked_arguments
+from setwise._arguments import path as check_path
 from setwise._page import REPORT_STYLE, table_html, write_page
 from setwise.theory import (
     Mechanism,
@@ -114,6 +116,7 @@ def rationalisation_json(found: Rationalisation) -> dict[str, Any]:
     }
 
 
+@checked_arguments(path=check_path)
 def write_rationalisation(found: Rationalisation, path: str | Path) -> None:
     """Write the page, whole or not at all; it needs no network."""
     c = found.choice_function

@@ -3,6 +3,8 @@
 import html
 from pathlib import Path
 
+from setwise._arguments import checked, instance, text
+from setwise._arguments import path as check_path
 from setwise._page import write_page
 from setwise.experiments import figures
 from setwise.experiments.comparison import HEADS, Comparison, cells
@@ -34,6 +36,11 @@ never crosses zero lost every time.</figcaption></figure>
 """
 
 
+@checked(
+    comparison=instance(Comparison, "make one with setwise.compare(...)"),
+    path=check_path,
+    title=text,
+)
 def write_report(comparison: Comparison, path: str | Path, title: str = "Model comparison") -> None:
     """Write the page, whole or not at all."""
     body = BODY.format(

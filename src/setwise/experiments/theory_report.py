@@ -8,10 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from setwise._arguments import checked
+from setwise._arguments import path as check_path
 from setwise._errors import InputError
 from setwise._page import REPORT_STYLE, figure_html, table_html, write_page
 from setwise.choices import Choices
 from setwise.estimators import Estimator
+from setwise.estimators.base import fitted, is_choices
 from setwise.experiments.figures import COLOURS, new_figure, svg_text
 from setwise.theory import Bounds, Regions, bounds, separable_regions
 
@@ -151,6 +154,7 @@ class ModelTheory:
         }
 
 
+@checked(estimator=fitted, choices=is_choices)
 def examine_theory(estimator: Estimator, choices: Choices) -> ModelTheory:
     """Separable regions of a fitted model and its bounds, or why it has none.
 
@@ -179,6 +183,7 @@ fit one of these'
     )
 
 
+@checked(path=check_path)
 def write_theory_report(found: ModelTheory, path: str | Path) -> None:
     """Write the page, whole or not at all; it needs no network. An empty page is refused."""
     nothing = found.nothing()

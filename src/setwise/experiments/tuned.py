@@ -62,14 +62,17 @@ def tune_splits(
     >>> [len(one.tuned.trials) for one in done]
     [2, 2]
     """
-    check_splits(splits, split_by, seed)
+    check_splits(splits, split_by, seed, sizes)
     trainable(choices)
     parts = [split(choices, sizes, seed + number, split_by) for number in range(splits)]
     return tune_parts(tunable(model), parts, seed, tuning, on_trials, crew=crew)
 
 
-def check_splits(splits: int, split_by: str, seed: int) -> None:
-    """Refuse a number of splits, or their seed, that cannot be."""
+def check_splits(splits: int, split_by: str, seed: int, sizes: Sequence[float]) -> None:
+    """Refuse a number of splits, their seed or their parts, that cannot be."""
+    _arguments.each(_arguments.number(above=0), least=3)("sizes", sizes)
+    if len(sizes) != 3:
+        raise InputError(f"sizes={sizes} must be three: of training, validation and test sets")
     _arguments.whole()("splits", splits)
     _arguments.one_of("set", "group", "time")("split_by", split_by)
     _arguments.seed("seed", seed)

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from setwise import __version__
+from setwise._arguments import checked
+from setwise._arguments import path as check_path
 from setwise._errors import InputError
 from setwise._files import check_writable, whole_file
 from setwise.artifact import Artifact, without_graph
@@ -18,6 +20,7 @@ from setwise.graph.folding import folded
 OPSET, IR_VERSION = 17, 8
 
 
+@checked(model=check_path, out=check_path)
 def export_onnx(model: str | Path, out: str | Path) -> dict[str, str]:
     """Write a model file's model as ONNX; returns the metadata that the file holds.
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from setwise._arguments import checked
+from setwise._arguments import path as check_path
 from setwise._errors import InputError
 from setwise._shapes import Bool, Float32
 from setwise._tensorfile import made_elsewhere
@@ -113,6 +115,7 @@ class Scorer:
         return flat
 
 
+@checked(path=check_path)
 def load(path: str | Path) -> Scorer:
     """Read a model file that :meth:`setwise.estimators.Estimator.save` wrote."""
     return Scorer.of(Artifact.read(path), path)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+from setwise._arguments import checked, instance
 from setwise._errors import InputError
 from setwise.theory.mechanisms import Exact, Mechanism
 
@@ -67,6 +68,10 @@ class TripleBasis:
         return "\n".join(lines)
 
 
+A_MECHANISM = instance(Mechanism, "make one, such as setwise.theory.tversky()")
+
+
+@checked(mechanism=A_MECHANISM)
 def has_triple_basis(mechanism: Mechanism) -> bool:
     """Whether a mechanism has a triple basis; :func:`triple_basis` has the arguments.
 
@@ -77,6 +82,7 @@ def has_triple_basis(mechanism: Mechanism) -> bool:
     return mechanism.kind != "pairs"
 
 
+@checked(mechanism=A_MECHANISM)
 def triple_basis(mechanism: Mechanism) -> TripleBasis:
     """A triple basis of a mechanism, checked with exact arithmetic.
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from setwise._arguments import checked, number, whole
 from setwise._errors import InputError
 
 Exact = int | Fraction
@@ -52,6 +53,7 @@ class Mechanism:
         return f"Mechanism({self.name}: {self.formula})"
 
 
+@checked(rho=whole())
 def tversky(rho: int = 1) -> Mechanism:
     """sum_i (max u_i - min u_i)^rho u_i(x): selves for whom the items differ most weigh most.
 
@@ -59,7 +61,6 @@ def tversky(rho: int = 1) -> Mechanism:
         rho: a whole number, so that scores are exact; the argument for a triple basis holds for
             every rho > 0.
     """
-    _check_whole(rho)
 
     def felt(u: Sequence[Exact]) -> list[Exact]:
         weight = (max(u) - min(u)) ** rho
@@ -70,6 +71,7 @@ def tversky(rho: int = 1) -> Mechanism:
     )
 
 
+@checked(rho=number(above=0))
 def ccm(rho: Exact = Fraction(1, 2)) -> Mechanism:
     """sum_i (u_i(x) - min u_i)^rho: gains over the least of the set.
 
@@ -102,6 +104,7 @@ def kaneko_nakamura() -> Mechanism:
     return Mechanism("kaneko_nakamura", formula, "gains", Fraction(0), felt, product=True)
 
 
+@checked(loss=number(least=1))
 def lam(loss: Exact = 2) -> Mechanism:
     """sum_i kink(u_i(x) - (max u_i + min u_i) / 2), where kink(z) = z, or loss z below zero.
 
@@ -118,6 +121,7 @@ def lam(loss: Exact = 2) -> Mechanism:
     return Mechanism("lam", formula, "pairs", Fraction(1), felt)
 
 
+@checked(loss=number(least=1))
 def average_reference(loss: Exact = 2) -> Mechanism:
     """sum_i kink(u_i(x) - mean u_i): loss aversion against the plain average of the set."""
     kink = _kinked(loss)
@@ -130,6 +134,7 @@ def average_reference(loss: Exact = 2) -> Mechanism:
     return Mechanism("average_reference", formula, "pairs", Fraction(1), felt)
 
 
+@checked(rho=number(above=0))
 def nccm(rho: Exact = 2) -> Mechanism:
     """sum_i (max - min) ((u_i(x) - min) / (max - min))^rho, 0 where max = min."""
     power = _positive(rho)
@@ -175,17 +180,8 @@ def _root(value: int, degree: int) -> int | None:
 
 
 def _kinked(loss: Exact) -> Callable[[Fraction], Fraction]:
-    if loss < 1:
-        raise InputError(f"loss={loss} must be at least 1: losses loom larger")
     return lambda z: z * loss if z < 0 else z
 
 
-def _check_whole(rho: int) -> None:
-    if rho < 1:
-        raise InputError(f"rho={rho} must be a whole number, at least 1")
-
-
 def _positive(rho: Exact) -> Fraction:
-    if rho <= 0:
-        raise InputError(f"rho={rho} must be positive")
     return Fraction(rho)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Shaped
 
-from setwise._errors import InputError
+from setwise._arguments import checked, instance, whole
 from setwise.theory.bases import triple_basis
 from setwise.theory.choice_functions import ChoiceFunction, Subset, written
 from setwise.theory.mechanisms import tversky
@@ -106,6 +106,10 @@ class Rationalisation:
         return (u.max(1) - u.min(1)) ** self.rho @ u
 
 
+A_CHOICE_FUNCTION = instance(ChoiceFunction, "make one with setwise.theory.ChoiceFunction")
+
+
+@checked(choice_function=A_CHOICE_FUNCTION, rho=whole())
 def rationalise(choice_function: ChoiceFunction, rho: int = 1) -> Rationalisation:
     """Selves whose aggregation makes exactly these choices, from every subset.
 
@@ -131,8 +135,6 @@ def rationalise(choice_function: ChoiceFunction, rho: int = 1) -> Rationalisatio
       self  a  b
          1  0  1   base order: b > a
     """
-    if rho < 1:
-        raise InputError(f"rho={rho} must be a whole number, at least 1")
     c = choice_function
     n = len(c.items)
     base = _base_utility(c)
@@ -197,6 +199,7 @@ class UniversalAggregation:
                 raise ArithmeticError(f"the choice from {written(c.subset(mask))} is not the best")
 
 
+@checked(choice_function=A_CHOICE_FUNCTION)
 def universal(choice_function: ChoiceFunction) -> UniversalAggregation:
     """The aggregation whose weights are the choices themselves, checked on all subsets."""
     found = UniversalAggregation(choice_function)

@@ -14,10 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Int
 
+from setwise._arguments import checked
 from setwise._errors import InputError
 from setwise._types import Array, Float, Items, Mask
 from setwise.choices import Bucket, Encoded, bucket
 from setwise.estimators import Estimator
+from setwise.estimators.base import fitted
 from setwise.models import Aggregation
 from setwise.training.device import DeviceData, gather, to_device
 from setwise.training.scoring import in_batches
@@ -68,6 +70,7 @@ class Regions:
         )
 
 
+@checked(estimator=fitted)
 def separable_regions(estimator: Estimator, data: Any) -> Regions:
     """On which sets which score function of a fitted aggregation decides, agrees and separates.
 

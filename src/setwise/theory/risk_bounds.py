@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from setwise._arguments import checked, number
 from setwise._errors import InputError
 from setwise.estimators import Estimator
+from setwise.estimators.base import fitted
 from setwise.models import Aggregation
 from setwise.models.comparisons import difference
 from setwise.models.evaluations import Identity, KinkedTanh
@@ -124,6 +126,7 @@ class Bounds:
         )
 
 
+@checked(estimator=fitted, delta=number(above=0, below=1))
 def bounds(estimator: Estimator, choices: Any, delta: float = 0.05) -> Bounds:
     """Theorem 2 for a fitted SDW, Theorem 3 for a fitted SDE.
 
@@ -153,8 +156,6 @@ def bounds(estimator: Estimator, choices: Any, delta: float = 0.05) -> Bounds:
     >>> found.theorem, found.sets, found.vacuous
     (2, 200, True)
     """
-    if not 0 < delta < 1:
-        raise InputError(f"delta={delta} must be between 0 and 1; 0.05 is usual")
     sample = estimator._choices(choices, with_choice=True)
     model = getattr(estimator, "model_", None)
     theorem = _theorem(model)

@@ -4,7 +4,7 @@ from setwise import _engine
 from setwise.training.capacity import trials_together
 from setwise.training.chunk import Prune
 from setwise.training.elsewhere import Elsewhere
-from setwise.training.fitting import Fit, OnEpoch, OnShard, fit
+from setwise.training.fitting import Fit, OnEpoch, OnShard, fit, worse_than_guessing
 from setwise.training.group import alone
 from setwise.training.members import Member, Task
 from setwise.training.newton import Optimum, maximise
@@ -37,4 +37,5 @@ __all__ = [
     "row_log_probabilities",
     "trials_together",
     "weigh",
+    "worse_than_guessing",
 ]

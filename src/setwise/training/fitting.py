@@ -41,6 +41,25 @@ class Fit:
     diverged: bool = False
 
 
+def worse_than_guessing(one: Fit, valid: Encoded | Encoding) -> float | None:
+    """The lowest validation NLL, if it is clearly above that of equal chances; else None.
+
+    Equal chances have the mean of log n over sets of n items. An NLL of m sets has noise of about
+    1 / sqrt(m), so that a sound fit to few sets may lie a little above: three times the noise,
+    and a tenth more, is clear. A fit that was still getting better when its epochs ended may only
+    need more of them: there, twice the NLL of equal chances is clear.
+    """
+    weight = valid.weight if isinstance(valid, Encoded) else valid.choices.weight
+    share = np.ones(len(valid)) if weight is None else np.asarray(weight, np.float64)
+    share = share / share.sum()
+    guessing = float(share @ np.log(valid.sizes))
+    noise = float(np.sqrt((share**2).sum()))  # 1 / sqrt(m) without weights
+    each = [record["nll"] for record in one.history]
+    reached = min(each, default=0.0)
+    margin = guessing if each[-1:] == [reached] else 0.1
+    return reached if reached > guessing + margin + 3 * noise else None
+
+
 def fit(
     model: Model,
     train: Encoded | Encoding,
@@ -94,6 +113,12 @@ def fit(
         if progress.stopping.best_epoch < 0 or group.size > 1:  # the others would wait for ever
             raise
         interrupted = True
+    if progress.stopping.best_epoch < 0:
+        raise InputError(
+            f"training gave no model: the validation {options.stop_on} was not a number in any "
+            f"epoch; use a learning rate below {options.learning_rate:g}, and check the columns "
+            "of the validation sets for extreme values"
+        )
     return Fit(progress.best, progress.history, progress.stopping.best_epoch, interrupted)
 
 

@@ -139,10 +139,7 @@ def tune(
 def tunable(model: str | Estimator) -> TrainedEstimator:
     """The estimator, if there is anything to tune in it."""
     estimator = named(model) if isinstance(model, str) else model
-    if not isinstance(estimator, Estimator):
-        raise InputError(
-            f"model={model!r} is not an estimator; give one, such as setwise.SDA(), or its name"
-        )
+    instance(Estimator, "give one, such as setwise.SDA(), or its name")("model", estimator)
     if not isinstance(estimator, TrainedEstimator):
         raise InputError(
             f"{type(estimator).__name__} is not trained by gradients: it has nothing to tune"

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from setwise._arguments import check_all, flag, number
+from setwise._arguments import check_all, checked, flag, instance, number, shown
+from setwise._arguments import text as check_text
 from setwise._errors import InputError
 from setwise.estimators import TrainedEstimator
 from setwise.training.options import OPTIONS
@@ -68,7 +69,7 @@ def check(space: Space, estimator: TrainedEstimator) -> None:
     combination of the other listed values.
     """
     if not isinstance(space, Mapping):
-        raise InputError(f"the space must be a mapping of arguments to values, not {space!r}")
+        raise InputError(f"the space must be a mapping of arguments to values, not {shown(space)}")
     estimator.check_arguments()
     own = [name for name in estimator.get_params(deep=False) if name != "training"]
     known = [*OPTIONS, *own]
@@ -138,6 +139,10 @@ def _combinations(space: Space, but: str) -> Iterator[dict[str, Any]]:
         yield dict(zip(others, combination, strict=True))
 
 
+A_TRAINED = instance(TrainedEstimator, "give one, such as setwise.SDA()")
+
+
+@checked(estimator=A_TRAINED, values=instance(Mapping, "write {'epochs': 20}"))
 def with_arguments(estimator: TrainedEstimator, values: Mapping[str, Any]) -> TrainedEstimator:
     """A fresh copy of the estimator with these arguments, its own or its training's.
 
@@ -151,6 +156,7 @@ def with_arguments(estimator: TrainedEstimator, values: Mapping[str, Any]) -> Tr
     return fresh.set_training(**training)
 
 
+@checked(text=check_text)
 def parse(text: str) -> tuple[str, Range | tuple[Any, ...]]:
     """An argument and its values as the command line writes them.
 

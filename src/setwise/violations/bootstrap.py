@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from setwise._arguments import checked, instance, whole
+from setwise._arguments import number as a_number
+from setwise._arguments import seed as check_seed
 from setwise._errors import InputError
 from setwise._page import notebook_html
 from setwise.violations.capacity import Violations
@@ -137,6 +140,12 @@ class LevelMatrix:
         return "\n".join(lines)
 
 
+@checked(
+    measure=instance((SetMean, Violations), "make one with setwise.violation_capacity(...)"),
+    level=a_number(above=0, below=1),
+    resamples=whole(),
+    seed=check_seed,
+)
 def bootstrap_interval(
     measure: SetMean | Violations,
     level: float = 0.95,

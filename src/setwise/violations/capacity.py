@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
+from setwise._arguments import checked
 from setwise._errors import InputError
 from setwise.choices import Encoded
 from setwise.estimators import Estimator
+from setwise.estimators.base import fitted
 from setwise.training.removals import Removals, removals
 from setwise.violations.people import Group, error_of_mean, people
 from setwise.violations.row_removals import row_removals
@@ -78,6 +80,7 @@ class Violations:
         return values, weight / weight.sum()
 
 
+@checked(estimator=fitted)
 def violation_capacity(
     estimator: Estimator, data: Any, group: str | Group | None = None
 ) -> Violations:

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool
 
+from setwise._arguments import by_name, checked
+from setwise._arguments import seed as check_seed
 from setwise._errors import InputError
 from setwise._page import notebook_html
 from setwise.choices import Choices
 from setwise.estimators import Estimator
+from setwise.estimators.base import fitted, is_choices
 from setwise.violations.bootstrap import Interval, bootstrap_interval
 from setwise.violations.capacity import violation_capacity
 from setwise.violations.people import Group, people
@@ -108,6 +111,7 @@ class CapacityByRegion:
         )
 
 
+@checked(estimators=by_name(fitted, least=0), choices=is_choices, seed=check_seed)
 def capacity_by_region(
     estimators: Mapping[str, Estimator],
     choices: Choices,

@@ -12,11 +12,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
+from setwise._arguments import checked, each, instance, optional, text
+from setwise._arguments import number as a_number
+from setwise._arguments import seed as check_seed
 from setwise._errors import InputError
 from setwise.choices import Table, open_table
 from setwise.choices.columns import Column
 from setwise.choices.grouping import Grouping
 from setwise.estimators import Estimator
+from setwise.estimators.base import fitted
 
 RESAMPLES = 1000
 ROUNDING = 1e-4  # of the probabilities of a set, in single precision
@@ -54,6 +58,15 @@ class ContextEffect:
         )
 
 
+@checked(
+    set=text,
+    chosen=text,
+    condition=text,
+    favours=text,
+    option=text,
+    group=optional(text),
+    seed=check_seed,
+)
 def context_effects(
     table: Any,
     *,
@@ -146,6 +159,10 @@ class DecoyEffect:
         return pl.DataFrame(places | found)
 
 
+AN_ITEM = instance(Mapping, "write {'price': 3.0, 'stars': 4}")
+
+
+@checked(estimator=fitted, a=AN_ITEM, b=AN_ITEM, decoys=each(AN_ITEM), context=optional(AN_ITEM))
 def decoy_effect(
     estimator: Estimator,
     a: Mapping[str, Any],
@@ -170,9 +187,6 @@ def decoy_effect(
     >>> found.p_a.shape, bool(np.abs(found.shift).max() < 1e-5)  # an MNL does not care
     ((6,), True)
     """
-    if not decoys:
-        raise InputError("decoys is empty; give at least one place, such as decoy_grid(...)")
-    estimator._check_fitted()
     roles = estimator.schema_.roles
     sets: list[list[Mapping[str, Any]]] = [[a, b], *([a, b, {**a, **decoy}] for decoy in decoys)]
     flat = [item for one in sets for item in one]
@@ -200,6 +214,8 @@ def decoy_grid(**values: Sequence[int | float] | Float[np.ndarray, "_"]) -> list
     >>> decoy_grid(price=[1, 2], stars=[3.0])
     [{'price': 1.0, 'stars': 3.0}, {'price': 2.0, 'stars': 3.0}]
     """
+    for name, one in values.items():
+        each(a_number())(name, one)
     axes = np.meshgrid(*(np.asarray(one, np.float64) for one in values.values()), indexing="ij")
     points = np.stack([axis.reshape(-1) for axis in axes], 1)
     return [dict(zip(values, point.tolist(), strict=True)) for point in points]

@@ -9,6 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from setwise._arguments import checked, columns, one_of, optional
+from setwise._arguments import seed as check_seed
 from setwise._errors import InputError
 from setwise.choices import Choices, Encoded, Schema
 from setwise.choices.alternatives import Alternatives, shown
@@ -37,6 +39,7 @@ METHODS = (
 ON_FEATURES = {"lcl": linear_context, "comparisons": comparisons}
 
 
+@checked(method=one_of(*METHODS), drop=optional(columns), seed=check_seed)
 def iia_test(
     choices: Choices,
     method: str = "lcl",
@@ -76,10 +79,6 @@ def iia_test(
     >>> found.degrees, found.rejected
     (4, False)
     """
-    if method not in METHODS:
-        raise InputError(f"method={method!r} is not one of {', '.join(METHODS)}")
-    if seed < 0:
-        raise InputError(f"seed={seed} must be at least 0")
     choices = trainable(choices)
     named = _named(choices, method, alternatives, drop)
     data = Schema.learn(choices)[1].encoded(np.float64)

@@ -8,11 +8,13 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy.special import logsumexp
 
+from setwise._arguments import checked, columns, optional
 from setwise._errors import InputError
 from setwise.choices import Choices
 from setwise.choices.alternatives import Alternatives
 from setwise.choices.pairs import Pairs
 from setwise.estimators import Estimator
+from setwise.estimators.base import fitted
 from setwise.violations.bootstrap import LevelMatrix
 from setwise.violations.people import Group, people
 from setwise.violations.without_each import Left, without_each
@@ -52,6 +54,7 @@ class Influence:
         return self.of_set(number) - dealt
 
 
+@checked(estimator=fitted, by=optional(columns))
 def influence(
     estimator: Estimator,
     data: Any,

@@ -7,9 +7,11 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import logsumexp
 
+from setwise._arguments import checked
 from setwise._errors import InputError
 from setwise._page import notebook_html
 from setwise.estimators import Estimator
+from setwise.estimators.base import fitted
 from setwise.violations.bootstrap import SetMean
 from setwise.violations.people import Group, people
 from setwise.violations.without_each import Left, without_each
@@ -66,6 +68,7 @@ class SoftViolations:
         return "\n".join(lines)
 
 
+@checked(estimator=fitted)
 def soft_violations(
     estimator: Estimator, data: Any, group: str | Group | None = None
 ) -> SoftViolations:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from setwise._arguments import callback, checked, optional, text
+from setwise._arguments import path as check_path
 from setwise._errors import InputError
 from setwise._files import check_writable
 from setwise.choices import Choices, open_choices, save_choices
@@ -57,6 +59,7 @@ RAW: Mapping[str, RawSource] = {
 }  # fmt: skip
 
 
+@checked(name=text, path=check_path, view=text, on_step=optional(callback))
 def load_raw(
     name: str,
     path: str | Path,
@@ -78,6 +81,7 @@ def load_raw(
     return replace(raw.frame, columns=dict(raw.columns), table_rows=rows)
 
 
+@checked(name=text, raw=check_path, out=check_path, view=text, on_step=optional(callback))
 def build(
     name: str,
     raw: str | Path,
@@ -113,6 +117,7 @@ def raw_files(raw: str | Path) -> list[Path]:
     return [one for one in path.iterdir() if one.suffix.lower() in RAW_SUFFIXES]
 
 
+@checked(name=text, out=check_path)
 def imitate(name: str, out: str | Path, sets: int, seed: int = 0, **options: Any) -> Truth:
     """Write generated files in the raw format of a public data set: its columns, types and gaps.
 
