@@ -284,4 +284,10 @@ def expressions(text: str | Iterable[str]) -> list[str]:
     """Feature expressions from the command line: separated by commas outside parentheses."""
     parts = [text] if isinstance(text, str) else list(text)
     pieces = [piece for part in parts for piece in re.split(r",(?![^()]*\))", part)]
-    return [piece.strip() for piece in pieces if piece.strip()]
+    found = [piece.strip() for piece in pieces]
+    if any(found) and not all(found):
+        raise InputError(
+            f"'{', '.join(parts)}' has nothing between two commas, or after the last; name a "
+            "feature there, or remove the comma"
+        )
+    return [piece for piece in found if piece]

@@ -230,6 +230,9 @@ def _estimators(models: Mapping[str, Estimator] | Iterable[str]) -> Mapping[str,
                 "models= has estimators without names to show; give them by name, such as "
                 "{'mnl': setwise.MNL(), 'small': setwise.SDA(8)}"
             )
+        twice = [name for name in models if models.count(name) > 1]
+        if twice:
+            raise InputError(f"models= names {twice[0]!r} twice; name each model once")
         models = {name: named(name) for name in models}
     if not models:
         raise InputError("there is no model to compare; name at least one")

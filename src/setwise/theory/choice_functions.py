@@ -188,6 +188,8 @@ def _subset(items: Sequence[str], mask: int) -> tuple[str, ...]:
 
 
 def _names(items: int | Iterable[str]) -> tuple[str, ...]:
+    if not isinstance(items, (int, Iterable)):
+        raise InputError(f"items={items!r} must be a whole number, or the items' names")
     if not isinstance(items, int):
         return tuple(items)
     if not 1 <= items <= MOST_ITEMS:
