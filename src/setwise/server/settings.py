@@ -1,5 +1,6 @@
 """What the operator of a service decides: the model, its limits and who may ask."""
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,9 +26,11 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if value <= 0:
+            if not 0 < value < math.inf:
                 option = name.replace("_", "-")
-                raise InputError(f"--{option} {value} leaves nothing to serve; give more than 0")
+                raise InputError(
+                    f"--{option} {value} leaves nothing to serve, or no end; give more than 0"
+                )
 
     @property
     def max_explained(self) -> int:
