@@ -49,7 +49,7 @@ def cli_page() -> str:
         GENERATED,
         "Every command shows progress and notes on standard error and results on standard output, "
         "as a table for people or, with `--json`, for programs. Bad input is one sentence and "
-        "exit code 2.",
+        "exit code 2; Ctrl-C is exit code 130. No command writes over a file that it reads.",
     ]
     for name, command in commands():
         parts += [f"## {name}", *_described(command), *_tables(name, command)]

@@ -552,6 +552,8 @@ def test_more_requests_than_the_service_may_hold_are_refused(plain):
 def test_limits_must_leave_something(name):
     with pytest.raises(InputError, match="leaves nothing to serve"):
         Limits(**{name: 0})
+    with pytest.raises(InputError, match="leaves nothing to serve"):
+        Limits(**{name: float("nan")})
 
 
 # Who may ask, and headers

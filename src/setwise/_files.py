@@ -88,7 +88,7 @@ def check_writable(path: str | Path, reads: Reads = ()) -> None:
             )
         probe = _part(path)
         probe.touch()
-        probe.unlink()
+        probe.unlink(missing_ok=True)
     except OSError as error:
         raise cannot_write(path, error) from None
 
@@ -103,8 +103,8 @@ def check_outputs(paths: Reads, reads: Reads = ()) -> None:
             raise InputError(f"cannot write {path}: two outputs have this name; name another file")
 
 
-def make_folder(path: str | Path, reads: Reads = (), writes: Iterable[str] = ()) -> None:
-    """Make an output folder, and refuse one that cannot be written.
+def check_folder(path: str | Path, reads: Reads = (), writes: Iterable[str] = ()) -> None:
+    """Refuse an output folder that cannot be made or written; it is not made yet.
 
     ``writes`` are the files that come into it, which must not be among ``reads``.
     """
@@ -114,15 +114,25 @@ def make_folder(path: str | Path, reads: Reads = (), writes: Iterable[str] = ())
             raise InputError(f"cannot write to {path}: it is a file; name a folder")
         for name in writes:
             refuse_read(path / name, reads)
-        path.mkdir(parents=True, exist_ok=True)
-        probe = _part(path / "setwise")
+        there = next(one for one in (path, *path.absolute().parents) if one.exists())
+        probe = _part(there / "setwise")
         probe.touch()
-        probe.unlink()
+        probe.unlink(missing_ok=True)
     except OSError as error:
-        said = fault(error)
-        raise WriteError(
-            f"cannot write to the folder {path}: {said}; choose another place"
-        ) from None
+        raise _unwritable(path, error) from None
+
+
+def make_folder(path: str | Path) -> None:
+    """Make an output folder where it is missing, and refuse one that cannot be written."""
+    check_folder(path)
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(folder: str | Path, error: OSError) -> WriteError:
+    return WriteError(f"cannot write to the folder {folder}: {fault(error)}; choose another place")
 
 
 def refuse_read(path: Path, reads: Reads) -> None:

@@ -135,13 +135,13 @@ def fit(
 
     Example: setwise fit swissmetro --model sda --out swissmetro.setwise
     """
-    from setwise._files import check_writable, kept_elsewhere, make_folder
+    from setwise._files import check_folder, check_writable, kept_elsewhere
     from setwise.choices.records import few
     from setwise.estimators import configured
 
     check_writable(out, source.reads())
     if checkpoint is not None:
-        make_folder(checkpoint)
+        check_folder(checkpoint)
     machines = Machines(cluster, workers, min_workers)
     training = {
         "epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate,

@@ -68,7 +68,7 @@ def reproduce(
 
     Example: setwise reproduce table1 swissmetro --preset quick --out first-look
     """
-    from setwise._files import make_folder
+    from setwise._files import check_folder
     from setwise.datasets.raw import raw_files
     from setwise.experiments import reproduction as room
 
@@ -79,7 +79,7 @@ def reproduce(
         protocol = replace(protocol, training=replace(protocol.training, epochs=epochs))
     raw = {RawName.expedia: expedia, RawName.outbrain: outbrain, RawName.amadeus: amadeus}
     reads = [one for path in raw.values() if path is not None for one in raw_files(path)]
-    make_folder(out, [*source.reads(), *reads], room.FILES)
+    check_folder(out, [*source.reads(), *reads], room.FILES)
     sources = _sources(source, raw, outcome, sizes, seed)
     command = shlex.join(["setwise", *sys.argv[1:]])
     with crew_of(cluster) as crew, _progress(out) as (on_plan, on_unit):

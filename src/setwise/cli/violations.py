@@ -56,7 +56,6 @@ def violations(
     """
     from dataclasses import replace
 
-    from setwise._errors import InputError
     from setwise._files import check_writable
     from setwise.choices import open_choices
     from setwise.cli.tables import csv_format, is_data_file, read_table
@@ -65,12 +64,10 @@ def violations(
     from setwise.violations.people import people
 
     others = [] if beside is None else names("--beside", beside)
-    if len({Path(one).stem for one in others}) < len(others):
-        raise InputError(f"--beside {beside} has two models of one name; rename a file")
     if report is not None:
         check_writable(report, reads=[model, table, *others])
     labels, moved = _names("--trials", trials, (3, 4)), _names("--decoy", decoy, (2,))
-    _refuse(trials, moved, pair, table)
+    _refuse(trials, moved, pair, table, others)
     form = csv_format(table, sep, decimal, encoding)
     estimator = load(model)
     frame = None if is_data_file(table) else read_table(table, form)
@@ -111,10 +108,14 @@ def _names(option: str, text: str | None, counts: tuple[int, ...]) -> list[str]:
     return names
 
 
-def _refuse(trials: str | None, decoy: list[str], pair: str | None, table: str) -> None:
+def _refuse(
+    trials: str | None, decoy: list[str], pair: str | None, table: str, others: list[str]
+) -> None:
     from setwise._errors import InputError
     from setwise.cli.tables import is_data_file
 
+    if len({Path(one).stem for one in others}) < len(others):
+        raise InputError(f"--beside {','.join(others)} has two models of one name; rename a file")
     if pair is not None and not decoy:
         raise InputError("--pair says which items --decoy is to move; give --decoy too")
     if trials is not None and is_data_file(table):

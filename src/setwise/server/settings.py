@@ -28,8 +28,9 @@ class Limits:
         for name, value in vars(self).items():
             if not 0 < value < math.inf:
                 option = name.replace("_", "-")
-                what = "leaves nothing to serve" if value <= 0 else "is not a finite number"
-                raise InputError(f"--{option} {value} {what}; give more than 0")
+                raise InputError(
+                    f"--{option} {value} leaves nothing to serve, or no end; give more than 0"
+                )
 
     @property
     def max_explained(self) -> int:
