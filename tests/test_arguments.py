@@ -198,7 +198,7 @@ def calls(choices, modes):
     found = violations.violation_capacity(model, choices)
     dearer = consequences.Reprice("price", 2.0)
     drawn = {"sets": 4, "seed": 0}
-    splits = {"splits": 1, "seed": 0, "sizes": (0.5, 0.25, 0.25), "by": "set"}
+    splits = {"splits": 1, "seed": 0, "sizes": (0.5, 0.25, 0.25), "split_by": "set"}
     trial = {"x0": 1.0, "x1": 2.0}
     compared = sw.compare(["random"], choices, splits=1)
     table = sw.datasets.table("decoy")
