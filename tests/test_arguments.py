@@ -297,7 +297,7 @@ def test_no_function_takes_what_an_argument_cannot_be(calls, tmp_path, monkeypat
         ({"splits": 0}, "splits=0 must be a whole number of at least 1"),
         ({"seed": None}, "seed=None must be a whole number"),
         ({"metric": "foo"}, "metric='foo' must be one of: top1"),
-        ({"by": "foo"}, "by='foo' must be one of: set, group, time"),
+        ({"split_by": "foo"}, "split_by='foo' must be one of: set, group, time"),
         ({"sizes": (0.5, 0.5)}, "sizes=.* must be a list or tuple of at least 3 values"),
         ({"tuning": {}}, r"tuning={} must be of type Tuning; write tuning=setwise.Tuning\(trials="),
         ({"on_cell": 3}, "on_cell=3 must be a function"),

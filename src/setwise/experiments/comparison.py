@@ -1,6 +1,7 @@
 """Several models on the same splits, and one leaderboard."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple
@@ -230,7 +231,7 @@ def _estimators(models: Mapping[str, Estimator] | Iterable[str]) -> Mapping[str,
                 "models= has estimators without names to show; give them by name, such as "
                 "{'mnl': setwise.MNL(), 'small': setwise.SDA(8)}"
             )
-        twice = [name for name in models if models.count(name) > 1]
+        twice = [name for name, uses in Counter(map(str, models)).items() if uses > 1]
         if twice:
             raise InputError(f"models= names {twice[0]!r} twice; name each model once")
         models = {name: named(name) for name in models}
