@@ -255,7 +255,7 @@ def calls(choices, modes):
         sw.datasets.table: {"name": "mnl"},
         sw.datasets.roles: {"name": "mnl"},
         sw.datasets.load_raw: {"name": "expedia", "path": "folder", "view": "paper"},
-        sw.datasets.imitate: {"name": "expedia", "folder": "new", "sets": 2, "seed": 0},
+        sw.datasets.imitate: {"name": "expedia", "out": "new", "sets": 2, "seed": 0},
         theory.tversky: {"rho": 1},
         theory.ccm: {"rho": 1},
         theory.nccm: {"rho": 1},
