@@ -170,6 +170,16 @@ def test_the_report_stands_alone_and_repeats_itself(result, tmp_path):
         assert f"{100 * row.mean['top1']:.2f}" in page
 
 
+def test_no_part_of_the_report_is_wider_than_the_screen(result, tmp_path):
+    write_report(result, tmp_path / "a.html")
+    style = (tmp_path / "a.html").read_text().partition("</style>")[0]
+    # Cells break into lines before they would be cut off, and pictures shrink.
+    assert "nowrap" not in style
+    assert "overflow-wrap: break-word" in style
+    assert "figure svg { width: 100%; height: auto; }" in style
+    assert (tmp_path / "a.html").read_text().count('<div class="scroll"><table') == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

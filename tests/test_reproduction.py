@@ -308,6 +308,7 @@ def test_the_command_writes_a_report_with_everything_in_it(whole, table):
     done = run("all", table, *AS_TINY, "--out", folder)
     assert done.exit_code == 0, done.output
     assert "0 methods to do" in done.stderr
+    assert "about" not in done.stderr  # no time is told before some work was measured
     assert "hotels (n ≤ 3): " in done.stdout
     page = (folder / "report.html").read_text("utf-8")
     assert all(part in page for part in ("Table 1", "Ablation", "Friedman", "<svg", "Claim 1"))

@@ -441,6 +441,8 @@ def test_the_page_is_whole_and_asks_the_network_for_nothing(written):
     tags.close()
     assert tags.open == []
     assert tags.seen.count("svg") == 1  # the three panels of Expedia
+    assert "nowrap" not in text.partition("</style>")[0]  # cells break before they are cut off
+    assert text.count("<table") == text.count('<div class="scroll"><table')
     assert tags.addresses
     assert all(address.startswith(("#", "data:")) for address in tags.addresses)
     assert not re.search(r"@import|url\((?!#)", text)
@@ -543,7 +545,7 @@ def test_nothing_measured_is_a_short_report(tmp_path):
 def test_a_file_is_no_folder_to_write_to(tmp_path):
     taken = tmp_path / "taken"
     taken.touch()
-    with pytest.raises(InputError, match="choose another folder"):
+    with pytest.raises(InputError, match="it is a file; name a folder"):
         write_report(everything(), taken)
 
 
