@@ -85,6 +85,7 @@ def sensitivity(estimator: Estimator, choices: Choices, column: str, relative: b
     check_differentiable(estimator)
     schema = estimator.schema_
     place, transform = place_of(schema, column)
+    fitted = estimator.model_
     parts = []
     for block in choices.blocks():
         encoded = schema.encode(block, np.float64)
@@ -94,7 +95,7 @@ def sensitivity(estimator: Estimator, choices: Choices, column: str, relative: b
         if schema.outside:
             step = np.insert(step, block.offsets[1:], 0.0)
         with jax.enable_x64(True):
-            model = jax.tree.map(_doubled, estimator.model_)
+            model = jax.tree.map(_doubled, fitted)
             parts.append(_of_part(model, encoded, place, step, schema.outside))
     values, probability = (np.concatenate(each) for each in zip(*parts, strict=True))
     rows = choices.sizes + int(schema.outside)
