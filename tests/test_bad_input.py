@@ -646,8 +646,8 @@ OPTIONS = {
     "a checkpoint in a file": (["fit", "--checkpoint", "/dev/null/x"], ["cannot write to"]),
     "a checkpoint nowhere": (["fit", "--checkpoint", "/proc/x"], ["cannot write to the folder"]),
     "no cluster": (["fit", "--cluster=127.0.0.1:1"], ["no Ray cluster at '127.0.0.1:1'"]),
-    "unknown metric": (["compare", "--metric", "luck"], ["metric 'luck'", "top1, top5", "nll"]),
-    "no splits": (["compare", "--splits", "0"], ["splits=0", "at least one"]),
+    "unknown metric": (["compare", "--metric", "luck"], ["metric='luck'", "top1, top5", "nll"]),
+    "no splits": (["compare", "--splits", "0"], ["splits=0", "at least 1"]),
     "no groups": (["compare", "--split-by", "group"], ["to split by group", "--group"]),
     "two splits by time": (
         ["compare", "--split-by", "time", "--time", "age", "--splits", "2"], ["only one split"],
@@ -683,7 +683,7 @@ def test_a_file_needs_the_names_of_its_columns(role, model, tmp_path, refused):
         (lambda choices: choices.sample(0), ["sets=0", "at least 1"]),
         (lambda choices: choices.sample(2, seed=-1), ["seed=-1"]),
         (lambda choices: sw.compare(["oracle"], choices), ["no model 'oracle'"]),
-        (lambda choices: sw.compare(["mnl"], choices, metric="luck"), ["metric 'luck'"]),
+        (lambda choices: sw.compare(["mnl"], choices, metric="luck"), ["metric='luck'"]),
         (lambda choices: sw.compare([], choices), ["no model to compare"]),
     ],
 )

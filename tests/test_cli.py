@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 import setwise as sw
 from setwise import progress
 from setwise.choices import Irregular
+from setwise.choices.table_files import CsvFormat
 from setwise.cli import app, main, show
 from setwise.cluster.training import fit_on_cluster
 from setwise.datasets.raw.expedia import load_expedia
@@ -523,6 +524,7 @@ def test_options_have_the_names_of_arguments(name):
     known = {argument for call in calls for argument in inspect.signature(call).parameters}
     known |= ONLY_HERE[""] | ONLY_HERE.get(name, set())
     known |= ONLY_HERE["source"] if takes_table else set()
+    known |= set(inspect.signature(CsvFormat).parameters)  # as sw.read has them
     assert options <= known, options - known
 
 
@@ -585,6 +587,7 @@ def test_an_error_of_ours_shows_where_it_happened(monkeypatch):
 def terminal(monkeypatch):
     """What is drawn on a terminal."""
     drawn = io.StringIO()
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     terminal = partial(rich.console.Console, file=drawn, force_terminal=True, width=120)
     monkeypatch.setattr("rich.console.Console", lambda **options: terminal())
     return drawn

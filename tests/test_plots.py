@@ -252,7 +252,7 @@ def test_two_models_share_the_axes(mnl, single, choices):
     [
         ("prize", {}, "no number column 'prize' among its items"),
         ("mode", {}, "no number column 'mode' among its items"),
-        ("", {}, "column='' must be not empty"),
+        ("", {}, "column='' must be a string that is not empty"),
         ("price", {"where": {"mode": "boat"}}, "no item is one where mode='boat'"),
         ("price", {"where": {"colour": "red"}}, "no column 'colour'"),
         ("price", {"set": 99}, "there is no set 'trip'=99; there are: 100, 101"),

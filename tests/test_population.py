@@ -18,6 +18,7 @@ from populations import (
     task,
     weights,
 )
+from setwise import InputError
 from setwise.choices import bucket
 from setwise.training import Member, Options
 from setwise.training.chunk import Chunk
@@ -162,4 +163,5 @@ def test_weights_that_are_no_numbers_are_never_the_best():
     (one,) = population([Member(options)])
     assert (one.diverged, one.best_epoch) == (True, -1)
     assert np.isfinite(np.concatenate([leaf.ravel() for leaf in weights(one)])).all()
-    assert alone(Member(options)).best_epoch == -1
+    with pytest.raises(InputError, match="training gave no model"):
+        alone(Member(options))

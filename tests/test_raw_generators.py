@@ -517,5 +517,5 @@ def test_bad_arguments_are_refused_before_anything_is_written(name, tmp_path):
         generate(10, seed=-1)
     assert not inside.exists()
     inside.write_text("a file")
-    with pytest.raises(InputError, match="cannot make the folder"):
+    with pytest.raises(InputError, match="is a file; name a folder"):
         generate(10)

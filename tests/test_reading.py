@@ -362,8 +362,13 @@ def test_a_missing_context_value_is_constant_within_its_set():
 
 
 def test_expressions_are_split_at_commas_outside_parentheses():
-    assert expressions("a, log(b),impute(sqrt(c)) ,") == ["a", "log(b)", "impute(sqrt(c))"]
-    assert expressions("category(brand, name),x") == ["category(brand, name)", "x"]
+    several = "a, log(b),impute(sqrt(c)) ,"
+    assert expressions("items", several) == ["a", "log(b)", "impute(sqrt(c))"]
+    assert expressions("items", "category(brand, name),x") == ["category(brand, name)", "x"]
+    assert expressions("items", ["a,b", "c"]) == ["a", "b", "c"]
+    for hole in ("a,,b", ",a", "a,b,,"):
+        with pytest.raises(InputError, match=f"--items '{hole}' has a comma with nothing before"):
+            expressions("items", hole)
 
 
 def test_a_csv_column_that_is_whole_for_long_is_read_by_its_last_row(tmp_path, monkeypatch):

@@ -305,6 +305,7 @@ def scores_alone(python, path, estimator, folder, *more):
     """Check that this Python scores and says what is missing for the rest."""
     table = scored.rows([3, 10], seed=5)
     np.savez(folder / "table.npz", **table)
+    (folder / "table.parquet").touch()
     command = [python, "-c", ALONE, str(path), str(folder / "table.npz"), *more]
     done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
     assert done.returncode == 0, done.stderr

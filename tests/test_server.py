@@ -552,8 +552,11 @@ def test_more_requests_than_the_service_may_hold_are_refused(plain):
 def test_limits_must_leave_something(name):
     with pytest.raises(InputError, match="leaves nothing to serve"):
         Limits(**{name: 0})
+
+
+def test_a_limit_of_time_is_a_number():
     with pytest.raises(InputError, match="leaves nothing to serve"):
-        Limits(**{name: float("nan")})
+        Limits(timeout=float("nan"))
 
 
 # Who may ask, and headers

@@ -114,8 +114,14 @@ class Choices:
         return self.columns[name].levels or ()
 
     def take(self, sets: Int[np.ndarray, " m"]) -> "Choices":
-        """These sets, in this order."""
-        sets = np.asarray(sets, np.int64)
+        """The sets of these numbers (from 0), in this order."""
+        sets = np.asarray(sets)
+        if sets.dtype.kind not in "iu" and sets.size:
+            raise InputError(f"sets={_arguments.shown(sets)} must be whole numbers, counted from 0")
+        sets = sets.astype(np.int64)
+        outside = sets[(sets < 0) | (sets >= len(self))]
+        if len(outside):
+            raise InputError(f"there is no set {outside[0]}: there are sets 0 to {len(self) - 1}")
         firsts = self.offsets[sets]
         sizes = self.offsets[sets + 1] - firsts
         offsets = np.concatenate([[0], np.cumsum(sizes)])

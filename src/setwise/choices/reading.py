@@ -280,14 +280,19 @@ def _split_column(
     return values[grouping.once_a_set(column, name).values.astype(np.int64)]
 
 
-def expressions(text: str | Iterable[str]) -> list[str]:
-    """Feature expressions from the command line: separated by commas outside parentheses."""
-    parts = [text] if isinstance(text, str) else list(text)
-    pieces = [piece for part in parts for piece in re.split(r",(?![^()]*\))", part)]
-    found = [piece.strip() for piece in pieces]
-    if any(found) and not all(found):
-        raise InputError(
-            f"'{', '.join(parts)}' has nothing between two commas, or after the last; name a "
-            "feature there, or remove the comma"
-        )
-    return [piece for piece in found if piece]
+def expressions(option: str, text: str | Iterable[str]) -> list[str]:
+    """Feature expressions of an option of the command line: separated by commas.
+
+    Commas in parentheses belong to an expression; one at the end is ignored.
+    """
+    found = []
+    for part in [text] if isinstance(text, str) else text:
+        pieces = [piece.strip() for piece in re.split(r",(?![^()]*\))", part)]
+        pieces = pieces if pieces[-1] else pieces[:-1]
+        if not all(pieces):
+            raise InputError(
+                f"--{option} '{part}' has a comma with nothing before it; name a feature there, or "
+                "remove the comma"
+            )
+        found += pieces
+    return found

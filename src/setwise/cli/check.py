@@ -52,7 +52,7 @@ def check(
     given = {"set": set, "chosen": chosen}
     roles |= {name: value for name, value in given.items() if value is not None}
     features = {"items": items, "context": context}
-    roles |= {name: expressions(text) for name, text in features.items() if text is not None}
+    roles |= {name: expressions(name, text) for name, text in features.items() if text is not None}
     with _columns_bar() as on_column:
         examination = replace(examine(opened, **roles, on_column=on_column), table=table)
     if json:

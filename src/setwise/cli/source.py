@@ -157,7 +157,7 @@ class Source:
         }
         for name in ("items", "context"):
             if getattr(self, name) is not None:
-                given[name] = expressions(getattr(self, name))
+                given[name] = expressions(name, getattr(self, name))
         if given.get("context") == []:
             raise InputError("--context names no column; name one, or leave it out")
         roles |= given

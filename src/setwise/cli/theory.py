@@ -120,7 +120,9 @@ def model(
     about it. Where the theory covers one of the two only, the reason is shown; where it says
     nothing about a model, the command ends with the reason and writes no page.
 
-    Example: setwise theory model swissmetro.setwise swissmetro --report theory.html
+    Example: setwise fit swissmetro --model sdw --out sdw.setwise
+
+    Example: setwise theory model sdw.setwise swissmetro --report theory.html
     """
     from setwise._errors import InputError
     from setwise._files import check_writable
