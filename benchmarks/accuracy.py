@@ -30,11 +30,11 @@ from sklearn.base import clone
 import setwise as sw
 from setwise.choices import Feature
 from setwise.choices.columns import Column
+from setwise.comparison.compare import Cell, Comparison
+from setwise.comparison.tuned_splits import tune_parts
 from setwise.estimators import ChoiceModel, LambdaMART, TrainedEstimator, fit_together, named
-from setwise.experiments.comparison import Cell, Comparison
-from setwise.experiments.report import HEADS, cells
-from setwise.experiments.tuned import tune_parts
 from setwise.metrics import CALIBRATION_BINS, Outcomes, Ranks
+from setwise.reports.comparison import HEADS, cells
 
 DEFAULT = "sda"
 SOLVED = ("mnl", "mnl_within_set", "lcl")

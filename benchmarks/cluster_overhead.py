@@ -3,7 +3,7 @@
     python benchmarks/cluster_overhead.py [TIMES]
 
 Each side runs in a process of its own, in turn; medians of TIMES (default 5). The local path is
-``setwise.experiments.compare`` as ``setwise compare`` calls it; the other is the same call with the
+``setwise.comparison.compare`` as ``setwise compare`` calls it; the other is the same call with the
 crew of a local cluster. Starting Ray, which a cluster that runs has done, is counted apart.
 """
 
@@ -17,7 +17,7 @@ MODELS, SPLITS = ("mnl", "sdw"), 100
 SIDE = """
 import json, sys, time
 import setwise as sw
-from setwise.experiments import compare
+from setwise.comparison import compare
 
 choices = sw.datasets.load("modecanada").sample(400, 0)
 sdw = sw.SDW(dimension=4, hidden=8, training=sw.Training(epochs=10))

@@ -1,7 +1,8 @@
 """How many models to train at once on a CPU: milliseconds an epoch of one model, by lanes.
 
 Trials share their batches (one stream, so many lanes); members of an ensemble do not (so many
-streams of one lane). The best number is what ``setwise.training.capacity`` has as a constant.
+streams of one lane). The best number is a constant of
+``setwise.training.population_plan``.
 """
 
 import sys

@@ -24,9 +24,9 @@ def main() -> None:
 
 def generate(name: str, raw: str, sets: str) -> dict[str, Any]:
     """Raw files of this many sets."""
-    from setwise import datasets
+    from setwise import paper
 
-    seconds, _ = timed(lambda: datasets.imitate(name, raw, int(sets), seed=SEED))
+    seconds, _ = timed(lambda: paper.imitate(name, raw, int(sets), seed=SEED))
     return {"seconds": seconds}
 
 
@@ -34,9 +34,9 @@ def build(name: str, raw: str, out: str) -> dict[str, Any]:
     """The data file from raw files."""
     import polars  # noqa: F401 (before the clock starts, as on the other side)
 
-    from setwise import datasets
+    from setwise import paper
 
-    seconds, choices = timed(lambda: datasets.build(name, raw, out))
+    seconds, choices = timed(lambda: paper.build(name, raw, out))
     kept = {"sets": len(choices), "rows": int(choices.offsets[-1])}
     return {"seconds": seconds, "bytes": Path(out).stat().st_size, **kept}
 

@@ -9,7 +9,7 @@ from report import emit, versions
 from setwise_sda import SDA, read
 
 import setwise as sw
-from setwise.training import Member, Task, capacity, fit_population
+from setwise.training import Member, Task, fit_population, population_plan
 
 
 def main() -> None:
@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--lanes", type=int, required=True)
     parser.add_argument("--epochs", type=int, required=True)
     given = parser.parse_args()
-    capacity.LANES_ON_CPU = given.lanes  # what this is about
+    population_plan.LANES_ON_CPU = given.lanes  # what this is about
     choices = read(data.read(given.data))
     encoded = sw.Schema.fit(choices).encode(choices)
     # One set to validate on: what counts is training.

@@ -31,7 +31,7 @@ from setwise.choices import Encoded, Schema
 from setwise.metrics import Ranks
 from setwise.models import ZOO, Blueprint, Sizes
 from setwise.training import Member, Options, Task, fit_population
-from setwise.training.objectives import OBJECTIVES, cross_entropy
+from setwise.training.options import OBJECTIVES, cross_entropy
 
 FIRST_SPLIT = 100
 BASE = Options(learning_rate=3e-3)

@@ -14,8 +14,7 @@ import jax.numpy as jnp
 
 from setwise import _masked
 from setwise.models.blueprint import About, Blueprint, Sizes
-from setwise.models.initial import glorot
-from setwise.models.model import Dropout, Model
+from setwise.models.model import Dropout, Model, glorot
 from setwise.models.set_functions import Layer
 from setwise.models.within_set import Beside, alone, among_others, in_pieces
 

@@ -19,7 +19,7 @@ SETS, ITEMS, FEATURES, EPOCHS = 20_000, 10, 8, 6
 
 
 def one_process(address: str, processes: int, place: int, batch: int) -> None:
-    from setwise.cluster.processes import join
+    from setwise.cluster.training import join
 
     if processes > 1:
         join(address, processes, place)
@@ -78,7 +78,7 @@ def planning(sets: int, processes: int) -> dict:
     """Seconds a million sets for the plan of an epoch, and for a process's share of it."""
     import numpy as np
 
-    from setwise.training.group import Group
+    from setwise.training.processes import Group
     from setwise.training.shards import Plan, Streamed
 
     source = Streamed.__new__(Streamed)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from paper_page import filled, table
 
-from setwise.experiments.statistics import holm, paired_p, standard_error
+from setwise.comparison.statistics import holm, paired_p, standard_error
 
 DOCS = Path(__file__).parent
 PAGE = DOCS / "accuracy.md"

@@ -27,8 +27,8 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
 import setwise as sw
-from setwise.datasets.context_effects import context_scores
 from setwise.datasets.generated import Generated
+from setwise.datasets.generators import context_scores
 
 RESULT = Path(__file__).parent / "results" / "decoy_ceiling.json"
 SETS = 400_000

@@ -20,7 +20,7 @@ import typer
 from setwise.cli import app
 
 if TYPE_CHECKING:
-    from setwise.experiments import Comparison
+    from setwise.comparison.compare import Comparison
 
 DOCS = Path(__file__).parent
 README = DOCS.parent / "README.md"
@@ -215,7 +215,7 @@ def results_page() -> str:
 
 
 def _result(name: str, path: Path) -> Iterator[str]:
-    from setwise.experiments.report import HEADS, cells, note
+    from setwise.reports.comparison import HEADS, cells, note
 
     title, text, lines = RESULTS[name]
     comparison = _stored(path, title)
@@ -232,7 +232,7 @@ def _result(name: str, path: Path) -> Iterator[str]:
 
 
 def _stored(path: Path, title: str) -> "Comparison":
-    from setwise.experiments import Cell, Comparison
+    from setwise.comparison.compare import Cell, Comparison
 
     cells = [Cell(**cell) for cell in json.loads(path.read_text("utf-8"))]
     return Comparison(tuple(cells), title, (0.5, 0.25, 0.25))
@@ -256,7 +256,7 @@ def _near_truth(name: str, comparison: "Comparison") -> str:
     """How far below the truth the nearest models are, where chance is the same for both."""
     import numpy as np
 
-    from setwise.experiments.statistics import standard_error
+    from setwise.comparison.statistics import standard_error
 
     truth = _ceilings()["test_parts"][f"zoo_{name}"]["truth"]
     below = 100 * (np.array(truth["top1"]) - comparison.values("top1"))
@@ -317,7 +317,7 @@ def measure() -> "Comparison":
 
 def leaderboard(comparison: "Comparison") -> str:
     """The README's table, and the sentence that says how it was made."""
-    from setwise.experiments.report import HEADS, cells, note
+    from setwise.reports.comparison import HEADS, cells, note
 
     keep = [HEADS.index(column) for column in COLUMNS]
     rows = [tuple(cells(row)[i] for i in keep) for row in comparison.leaderboard()]
@@ -343,7 +343,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--measure", action="store_true", help="rerun the README's comparison")
     if parser.parse_args().measure:
-        from setwise.experiments import figures
+        from setwise.reports import figures
 
         comparison = measure()
         text = put(README.read_text("utf-8"), "leaderboard", leaderboard(comparison))

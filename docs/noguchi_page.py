@@ -18,12 +18,7 @@ import polars as pl
 from paper_page import filled, table
 
 import setwise as sw
-from setwise.experiments.effects_report import (
-    ROLES,
-    misses,
-    trial_effects,
-    trials_picture,
-)
+from setwise.reports.effects import ROLES, misses, trial_effects, trials_picture
 from setwise.violations import ContextEffect, context_effects
 
 DOCS = Path(__file__).parent

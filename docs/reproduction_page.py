@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from paper_page import filled, table
 
-from setwise.experiments.reproduction import Results, Setting, write_report
-from setwise.experiments.reproduction.tables import WORSE_THAN_CHANCE
+from setwise.paper.reproduction import Results, Setting, write_report
+from setwise.paper.reproduction.tables import WORSE_THAN_CHANCE
 
 DOCS = Path(__file__).parent
 PAGE = DOCS / "reproduce.md"

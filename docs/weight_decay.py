@@ -20,14 +20,13 @@ from typing import Any
 
 import setwise as sw
 from setwise._files import whole_file
-from setwise.choices.levels import common_levels
+from setwise.choices.schema import common_levels
+from setwise.comparison.tuned_splits import tune_parts
 from setwise.estimators import TrainedEstimator
-from setwise.experiments.reproduction import PRESETS, Protocol
-from setwise.experiments.reproduction.protocol import SIZES
-from setwise.experiments.reproduction.results import Method
-from setwise.experiments.reproduction.work import machine
-from setwise.experiments.tuned import tune_parts
 from setwise.models import ZOO, Sizes
+from setwise.paper.reproduction import PRESETS, Protocol
+from setwise.paper.reproduction.protocol import SIZES, Method
+from setwise.paper.reproduction.work import machine
 from setwise.training import Member, Task, fit_population
 
 RESULT = Path(__file__).parent / "results" / "weight_decay.json"
@@ -40,7 +39,7 @@ RATE, DECAYS = 1e-3, (1e-10, 1e-5, 1e-4, 1e-3)
 
 def choices_of(data: str, like: str | None) -> sw.Choices:
     """A shipped table by its name, or a raw file of the paper's data."""
-    found = sw.datasets.load(data) if like is None else sw.datasets.load_raw(like, data, "paper")
+    found = sw.datasets.load(data) if like is None else sw.paper.load_raw(like, data, "paper")
     return found.limit(min_items=2)
 
 

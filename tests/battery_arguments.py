@@ -5,7 +5,8 @@ import numpy as np
 import setwise as sw
 from battery import Battery
 from battery_data import fit, logit, model_file, network, pandas, quick, read, shown
-from setwise import consequences, datasets, experiments, export, scorer, theory, violations
+from setwise import consequences, datasets, paper, reports, scoring, violations
+from setwise.paper import theory
 
 NAN, INF = float("nan"), float("inf")
 NOT_WHOLE = (2.5, "8", None, NAN, -1, [3])
@@ -268,7 +269,7 @@ def _fits(battery: Battery) -> None:
     for path in (3, None, "", "gone/m.setwise", "."):
         battery.refused(f"save to {path!r}", lambda path=path: logit().save(path))
         battery.refused(f"load of {path!r}", lambda path=path: sw.load(path))
-        battery.refused(f"scorer load of {path!r}", lambda path=path: scorer.load(path))
+        battery.refused(f"scorer load of {path!r}", lambda path=path: scoring.load(path))
     battery.refused(
         "a parameter that is not there",
         lambda: _value_error(lambda: sw.SDA().set_params(foo=3)),
@@ -391,9 +392,7 @@ def _functions(battery: Battery) -> None:
         battery.refused(f"datasets.load({name!r})", lambda name=name: datasets.load(name))
         battery.refused(f"datasets.generate({name!r})", lambda name=name: datasets.generate(name))
         battery.refused(f"datasets.table({name!r})", lambda name=name: datasets.table(name))
-        battery.refused(
-            f"datasets.load_raw({name!r})", lambda name=name: datasets.load_raw(name, "gone")
-        )
+        battery.refused(f"paper.load_raw({name!r})", lambda name=name: paper.load_raw(name, "gone"))
     for argument, values in {
         "sets": (0, -1, 2.5, "x", None),
         "seed": (None, -1, "x"),
@@ -519,14 +518,14 @@ def _tools(battery: Battery) -> None:
         lambda: _unfitted(lambda: consequences.willingness_to_pay(sw.MNL(), "cost")),
     )
     battery.refused(
-        "export of a fitted model, not of a file", lambda: export.export_onnx(logit(), "m.onnx")
+        "export of a fitted model, not of a file", lambda: scoring.export_onnx(logit(), "m.onnx")
     )
     battery.refused(
-        "export of a missing file", lambda: export.export_onnx("gone.setwise", "m.onnx"), "gone"
+        "export of a missing file", lambda: scoring.export_onnx("gone.setwise", "m.onnx"), "gone"
     )
     battery.refused(
         "export over its own model",
-        lambda: export.export_onnx(model_file(), "m.setwise"),
+        lambda: scoring.export_onnx(model_file(), "m.setwise"),
         "m.setwise",
     )
     for value in (0, -1, 2.5, 99):
@@ -544,22 +543,22 @@ def _tools(battery: Battery) -> None:
     )
     battery.refused("rationalise of nothing", lambda: theory.rationalise(None))
     battery.refused("bounds of nothing", lambda: theory.bounds(None, read()))
-    battery.refused("write_report of nothing", lambda: experiments.write_report(None, "r.html"))
+    battery.refused("write_report of nothing", lambda: reports.write_report(None, "r.html"))
     battery.refused(
         "tune_splits(splits=0)",
-        lambda: experiments.tune_splits(
+        lambda: sw.comparison.tune_splits(
             quick(), read(), splits=0, tuning=sw.Tuning(trials=1, storage=None)
         ),
         "splits",
     )
     battery.refused(
         "explain_model by an unknown column",
-        lambda: experiments.explain_model(logit(), read(), "zz"),
+        lambda: reports.explain_model(logit(), read(), "zz"),
         "zz",
     )
     battery.refused(
         "examine_theory of an unfitted model",
-        lambda: _unfitted(lambda: experiments.examine_theory(sw.MNL(), read())),
+        lambda: _unfitted(lambda: paper.theory.examine_theory(sw.MNL(), read())),
     )
     battery.right(
         "capacity of a network",

@@ -10,7 +10,7 @@ import safetensors.numpy
 import setwise as sw
 from battery import Battery, cli
 from battery_data import csv, logit, model_file, quick, read, sound_probabilities, table, text
-from setwise import scorer
+from setwise import scoring
 
 
 def add(battery: Battery) -> None:
@@ -21,7 +21,7 @@ def add(battery: Battery) -> None:
 
 
 def _models(battery: Battery) -> None:
-    loaders = {"load": sw.load, "scorer.load": scorer.load}
+    loaders = {"load": sw.load, "scorer.load": scoring.load}
     spoilt = {
         "an empty file": lambda whole: b"",
         "half of the file": lambda whole: whole[: len(whole) // 2],

@@ -9,47 +9,29 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "setwise"
-LINES_A_MODULE = 500
+LINES_A_MODULE = 560
 LINES_A_FUNCTION = 60  # its docstring not counted: what a public function explains is no burden
 
-# Imports go down this list, or stay in a layer. One that may surprise: datasets' generator "sda"
+# Imports go down this list, and never sideways. One that may surprise: datasets' generator "sda"
 # imports models, inside its functions so that drawing other data needs no JAX; it is downward.
+BASE = {"_arguments", "_types", "_shapes", "_executor", "_masked", "_errors", "_files", "_page",
+        "_tensorfile", "_arrayfile", "_trees", "_engine"}  # fmt: skip
 LAYERS = (
-    {
-        "_arguments",
-        "_types",
-        "_shapes",
-        "_crew",
-        "_masked",
-        "_errors",
-        "_files",
-        "_memory",
-        "_page",
-        "_tensorfile",
-        "_arrayfile",
-        "_trees",
-        "_engine",
-    },
-    {"choices", "models", "graph"},
+    BASE,
+    {"choices", "models"},
     {"datasets", "metrics", "doctor"},
     {"training"},
-    {
-        "estimators",
-        "artifact",
-        "scorer",
-        "prediction",
-        "export",
-        "progress",
-        "tuning",
-        "violations",
-        "theory",
-        "consequences",
-    },
-    {"experiments", "plots"},
-    {"cli", "server", "cluster", "__main__"},
+    {"scoring"},
+    {"estimators"},
+    {"tuning", "violations", "consequences"},
+    {"comparison"},
+    {"reports"},
+    {"paper"},
+    {"server", "cluster"},
+    {"cli"},
+    {"__main__"},
 )
 LAYER = {room: number for number, rooms in enumerate(LAYERS) for room in rooms}
-STRANGERS = {("choices", "models"), ("models", "choices")}  # of one layer, and yet apart
 
 # setwise/__init__.py is the door: it names every room, lazily, and is tested on its own below.
 PATHS = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
@@ -83,6 +65,11 @@ def room(module: str) -> str:
     return module.split(".")[1]
 
 
+def downward(one: str, other: str) -> bool:
+    """Within a room, within the base, or from a layer to a lower one."""
+    return one == other or {one, other} <= BASE or LAYER[other] < LAYER[one]
+
+
 IMPORTS = {module: imported(tree) for module, tree in TREES.items()}
 
 
@@ -99,7 +86,7 @@ def test_imports_go_down():
         f"{module} imports {other}"
         for module, found in IMPORTS.items()
         for other in found
-        if LAYER[room(other)] > LAYER[room(module)] or (room(module), room(other)) in STRANGERS
+        if not downward(room(module), room(other))
     ]
     assert wrong == []
 

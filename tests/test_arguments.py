@@ -7,8 +7,9 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import setwise as sw
-from setwise import consequences, theory, violations
+from setwise import consequences, violations
 from setwise.estimators import CLASSES, fit_together
+from setwise.paper import theory
 from setwise.training import Options
 
 pytestmark = pytest.mark.usefixtures("unchecked_types")
@@ -212,8 +213,8 @@ def calls(choices, modes):
         sw.load: {"path": "model.setwise"},
         sw.save_choices: {"choices": choices, "path": "new.setwise-data"},
         sw.open_choices: {"path": "old.setwise-data"},
-        sw.scorer.load: {"path": "model.setwise"},
-        sw.export.export_onnx: {"model": "model.setwise", "out": "model.onnx"},
+        sw.scoring.load: {"path": "model.setwise"},
+        sw.scoring.export_onnx: {"model": "model.setwise", "out": "model.onnx"},
         sw.Range: {"low": 1.0, "high": 2.0, "log": True},
         sw.Tuning: {"trials": 1, "space": "wide", "batch": 1, "pruning": True, "storage": "a.db",
                     "seed": 0},
@@ -222,14 +223,14 @@ def calls(choices, modes):
         sw.estimators.mnl_beside: {"estimator": model, "choices": choices},
         sw.tuning.parse: {"text": "hidden=16,32"},
         sw.tuning.with_arguments: {"estimator": sw.SDW(), "values": {"epochs": 3}},
-        sw.experiments.tune_splits: {"model": "sdw", "choices": choices, **splits},
-        sw.experiments.write_report: {"comparison": compared, "path": "page.html", "title": "a"},
-        sw.experiments.tuning_history: {"tuned": []},
-        sw.experiments.examine_iia: {"estimator": model, "choices": choices, "by": "x0"},
-        sw.experiments.examine_theory: {"estimator": model, "choices": choices},
-        sw.experiments.decoy_map: {"estimator": model, "choices": choices, "columns": ("x0", "x1"),
+        sw.comparison.tune_splits: {"model": "sdw", "choices": choices, **splits},
+        sw.reports.write_report: {"comparison": compared, "path": "page.html", "title": "a"},
+        sw.reports.tuning_history: {"tuned": []},
+        sw.reports.examine_iia: {"estimator": model, "choices": choices, "by": "x0"},
+        sw.paper.theory.examine_theory: {"estimator": model, "choices": choices},
+        sw.reports.decoy_map: {"estimator": model, "choices": choices, "columns": ("x0", "x1"),
                                    "steps": 2},
-        sw.experiments.explain_model: {**by, "column": "price", "changes": [dearer]},
+        sw.reports.explain_model: {**by, "column": "price", "changes": [dearer]},
         sw.doctor.write_page: {"examination": sw.examine(choices), "path": "page.html"},
         violations.violation_capacity: {"estimator": model, "data": choices, "group": "x"},
         violations.soft_violations: {"estimator": model, "data": choices, "group": "x"},
@@ -254,8 +255,8 @@ def calls(choices, modes):
         sw.datasets.load: {"name": "mnl"},
         sw.datasets.table: {"name": "mnl"},
         sw.datasets.roles: {"name": "mnl"},
-        sw.datasets.load_raw: {"name": "expedia", "path": "folder", "view": "paper"},
-        sw.datasets.imitate: {"name": "expedia", "out": "new", "sets": 2, "seed": 0},
+        sw.paper.load_raw: {"name": "expedia", "path": "folder", "view": "paper"},
+        sw.paper.imitate: {"name": "expedia", "out": "new", "sets": 2, "seed": 0},
         theory.tversky: {"rho": 1},
         theory.ccm: {"rho": 1},
         theory.nccm: {"rho": 1},

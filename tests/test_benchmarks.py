@@ -24,7 +24,7 @@ import league  # noqa: E402
 import mnl_speed  # noqa: E402
 import report  # noqa: E402
 
-from setwise import datasets  # noqa: E402
+from setwise import paper  # noqa: E402
 
 SIDES = [*mnl_speed.sides(), *epoch_speed.networks(), *epoch_speed.logits()]
 RIVALS = [side for side in SIDES if side.environment is not None]
@@ -159,10 +159,10 @@ def test_our_epochs_run(tmp_path):
 
 @pytest.mark.parametrize("name", large_data.SOURCES)
 def test_bare_polars_does_the_same_job(tmp_path, name):
-    datasets.imitate(name, tmp_path, sets=60)
+    paper.imitate(name, tmp_path, sets=60)
     rows, size = large_data.read_through(tmp_path, large_data.SOURCES[name].table)
     assert size == sum(path.stat().st_size for path in tmp_path.iterdir())
-    choices = datasets.load_raw(name, tmp_path)
+    choices = paper.load_raw(name, tmp_path)
     roles = choices.roles
     bare = bare_polars.QUERIES[name](tmp_path).collect()
     assert len(bare) == rows
@@ -218,7 +218,7 @@ def test_bare_polars_may_die():
 
 def test_raw_files_are_taken_only_if_all_are_there(tmp_path):
     assert not large_data.is_generated(tmp_path, 20)
-    datasets.imitate("expedia", tmp_path, sets=20)
+    paper.imitate("expedia", tmp_path, sets=20)
     assert large_data.is_generated(tmp_path, 20)
     assert not large_data.is_generated(tmp_path, 2)
     label = tmp_path / "GENERATED.txt"

@@ -12,7 +12,7 @@ import pytest
 
 from setwise.models import ZOO, Sizes
 from setwise.models.evaluations import KinkedLinear, Logarithm, Power
-from setwise.models.positive import inverse_softplus
+from setwise.models.model import inverse_softplus
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 

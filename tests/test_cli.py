@@ -18,19 +18,21 @@ import typer
 from typer.testing import CliRunner
 
 import setwise as sw
-from setwise import progress
 from setwise.choices import Irregular
 from setwise.choices.table_files import CsvFormat
 from setwise.cli import app, main, show
 from setwise.cluster.training import fit_on_cluster
-from setwise.datasets.raw.expedia import load_expedia
+from setwise.comparison.tuned_splits import tune_splits
 from setwise.doctor import examine
 from setwise.estimators import named
-from setwise.experiments import examine_iia, explain_model, tune_splits
-from setwise.experiments.reproduction import Protocol, reproduce
-from setwise.export import export_onnx
-from setwise.prediction import predict_file
-from setwise.theory import ChoiceFunction, rationalise
+from setwise.paper.raw.expedia import load_expedia
+from setwise.paper.reproduction import Protocol, reproduce
+from setwise.paper.theory import ChoiceFunction, rationalise
+from setwise.reports.explain import explain_model
+from setwise.reports.iia import examine_iia
+from setwise.scoring.onnx_file import export_onnx
+from setwise.scoring.prediction import predict_file
+from setwise.training import progress
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
@@ -490,8 +492,8 @@ CALLS = {
     "explain": (explain_model,),
     "violations": (examine_iia,),
     "datasets write": (sw.datasets.generate,),
-    "datasets imitate": (sw.datasets.imitate,),
-    "datasets build": (sw.datasets.build, load_expedia),
+    "datasets imitate": (sw.paper.imitate,),
+    "datasets build": (sw.paper.build, load_expedia),
     "reproduce": (reproduce, Protocol, sw.Training, load_expedia),
     "theory rationalise": (rationalise, ChoiceFunction.random),
 }
@@ -614,7 +616,7 @@ def test_a_bar_shows_no_count_before_it_knows_one(terminal):
 
 def test_datasets_lists_what_there_is():
     said = json.loads(program("datasets", "--json").stdout)
-    assert [one["name"] for one in said] == [*sw.datasets.names(), *sw.datasets.RAW]
+    assert [one["name"] for one in said] == [*sw.datasets.names(), *sw.paper.RAW]
     assert {"name", "kind", "summary", "source", "terms", "items", "group", "set", "chosen"} == (
         said[0].keys()
     )

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from setwise._errors import InputError
-from setwise.cluster.cells import LOSSES, _give_up
+from setwise.cluster.ray_executor import LOSSES, _give_up
 
 PRINTING = """
 import os, sys

@@ -31,14 +31,14 @@ def run(*words: object) -> str:
 @pytest.fixture(scope="module")
 def hotels(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("hotels")
-    sw.datasets.imitate("expedia", folder, sets=150, seed=0)
+    sw.paper.imitate("expedia", folder, sets=150, seed=0)
     return folder
 
 
 @pytest.fixture(scope="module")
 def built(hotels) -> Path:
     path = hotels / "hotels.setwise-data"
-    sw.datasets.build("expedia", hotels, path)
+    sw.paper.build("expedia", hotels, path)
     return path
 
 

@@ -13,20 +13,21 @@ from typer.testing import CliRunner
 import setwise as sw
 from setwise._errors import InputError
 from setwise.cli import app
-from setwise.experiments import examine_theory, write_rationalisation, write_theory_report
-from setwise.experiments.rationalise_report import (
-    MOST_SELVES,
-    basis_verdicts,
-    rationalisation_json,
-    set_rows,
-)
-from setwise.theory import (
+from setwise.paper.theory import (
     ChoiceFunction,
     bounds,
     has_triple_basis,
     rationalise,
     separable_regions,
     triple_basis,
+)
+from setwise.paper.theory.model_report import examine_theory, write_theory_report
+from setwise.paper.theory.rationalise_report import (
+    MOST_SELVES,
+    basis_verdicts,
+    rationalisation_json,
+    set_rows,
+    write_rationalisation,
 )
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")

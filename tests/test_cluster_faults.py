@@ -7,10 +7,11 @@ import pytest
 import setwise as sw
 from clusters import SMALL as NODE
 from clusters import Counting, kill, other_node, two_nodes
-from setwise.experiments import compare, tune_splits
-from setwise.experiments.reproduction import PRESETS, Source, protocol, reproduce
-from setwise.prediction.folder import predict_folder
-from setwise.scorer import load
+from setwise.comparison.compare import compare
+from setwise.comparison.tuned_splits import tune_splits
+from setwise.paper.reproduction import PRESETS, Source, protocol, reproduce
+from setwise.scoring.predict_folder import predict_folder
+from setwise.scoring.scorer import load
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'setwise[cluster]'")
 

@@ -26,13 +26,14 @@ from clusters import (
     two_nodes,
     warning,
 )  # fmt: skip
-from setwise._crew import Alone
 from setwise._errors import InputError
+from setwise._executor import Alone
 from setwise.cli import app
-from setwise.experiments import compare, tune_splits
-from setwise.experiments.reproduction import PRESETS, Source, protocol, reproduce
-from setwise.prediction.folder import predict_folder
-from setwise.scorer import load
+from setwise.comparison.compare import compare
+from setwise.comparison.tuned_splits import tune_splits
+from setwise.paper.reproduction import PRESETS, Source, protocol, reproduce
+from setwise.scoring.predict_folder import predict_folder
+from setwise.scoring.scorer import load
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'setwise[cluster]'")
 

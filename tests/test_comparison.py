@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 import setwise as sw
-from setwise.experiments import Cell, Comparison, write_report
-from setwise.experiments.report import cells
-from setwise.experiments.statistics import (
+from setwise.comparison.compare import Cell, Comparison
+from setwise.comparison.statistics import (
     critical_difference,
     friedman,
     friedman_p,
@@ -18,6 +17,7 @@ from setwise.experiments.statistics import (
     paired_p,
     standard_error,
 )
+from setwise.reports.comparison import cells, write_report
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 

@@ -16,15 +16,15 @@ import safetensors.numpy
 import crafted
 import scored
 import setwise as sw
-from setwise import InputError, _tensorfile, scorer
-from setwise.export import export_onnx
-from setwise.graph.checked import checked
-from setwise.graph.graph import MOST_OPERATIONS
-from setwise.scorer.trees import Trees
+from setwise import InputError, _tensorfile, scoring
+from setwise.scoring.graph import MOST_OPERATIONS
+from setwise.scoring.graph_checks import checked
+from setwise.scoring.onnx_file import export_onnx
+from setwise.scoring.trees import Trees
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
-LOADERS = {"load": sw.load, "scorer": scorer.load}
+LOADERS = {"load": sw.load, "scorer": scoring.load}
 FEW = ("mnl", "trees", "ensemble")
 
 
@@ -166,7 +166,7 @@ def test_a_graph_that_makes_no_sense_is_refused(files, tmp_path, name):
     crafted.changed(files("mnl"), path, change)
     assert path.stat().st_size < 4_000_000
     begin = time.process_time()
-    assert message in refusal(scorer.load, path)
+    assert message in refusal(scoring.load, path)
     assert time.process_time() - begin < 5
     if name != "not probabilities":  # which only who computes them can see
         assert message in refusal(sw.load, path)
@@ -182,7 +182,7 @@ def test_weights_that_are_not_numbers_are_refused(files, tmp_path):
                 arrays[name or next(n for n in arrays if "theta" in n)].reshape(-1)[0] = value
 
             crafted.changed(files(kind), path, change)
-            loaders = [scorer.load] if name == "graph/F.theta" else [sw.load]
+            loaders = [scoring.load] if name == "graph/F.theta" else [sw.load]
             for load in loaders:
                 assert "not finite numbers" in refusal(load, path)
 
@@ -271,7 +271,7 @@ def test_lightgbm_is_not_needed_to_predict(files, monkeypatch):
 
 
 def test_the_bounds_are_far_from_what_models_need():
-    from setwise.graph.tracing import traced
+    from setwise.scoring.tracing import traced
 
     for name in scored.TELLING:
         graph, arrays = traced(scored.variants(name)["weighed"], scored.WIDTH)

@@ -10,9 +10,8 @@ import pytest
 from setwise import datasets
 from setwise._errors import InputError
 from setwise.choices import read, split
-from setwise.datasets.context_effects import CONDITIONS, context_scores
 from setwise.datasets.generated import Generated, choose, log_sums, softmax
-from setwise.datasets.generators import nested_logit
+from setwise.datasets.generators import CONDITIONS, context_scores, nested_logit
 from setwise.datasets.registry import GENERATORS
 
 RAGGED = ("mnl", "nested", "mixed", "sda")

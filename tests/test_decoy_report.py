@@ -14,8 +14,8 @@ from typer.testing import CliRunner
 import setwise as sw
 from setwise._errors import InputError
 from setwise.cli import app
-from setwise.experiments.decoy_report import DecoyMap, decoy_map, decoy_picture
-from setwise.experiments.iia_report import examine_iia, write_iia_report
+from setwise.reports.decoy import DecoyMap, decoy_map, decoy_picture
+from setwise.reports.iia import examine_iia, write_iia_report
 from setwise.violations import DecoyEffect
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")

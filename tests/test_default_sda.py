@@ -23,7 +23,7 @@ from setwise.models.within_set import (
     in_pieces,
     within_set,
 )
-from setwise.theory.regions import contributions
+from setwise.paper.theory.regions import contributions
 from setwise.training import Options
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")

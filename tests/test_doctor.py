@@ -15,18 +15,9 @@ from hypothesis import strategies as st
 
 import setwise as sw
 from setwise.choices import save_choices
-from setwise.doctor import (
-    Examination,
-    Finding,
-    Summary,
-    examine,
-    examined,
-    examining,
-    source,
-    write_page,
-)
-from setwise.doctor.answers import giveaways
+from setwise.doctor import Examination, Finding, Summary, column, examine, source, write_page
 from setwise.doctor.derived import derived
+from setwise.doctor.leaks import giveaways
 
 REAL = Path(__file__).parents[2] / "shared" / "data" / "expedia_full.parquet"
 ROLES = {"set": "trip", "chosen": "taken"}
@@ -509,7 +500,7 @@ def test_stored_choices_are_examined(stored):
 
 
 def test_of_very_many_choices_a_sample_is_examined(stored, monkeypatch):
-    monkeypatch.setattr(examining, "MOST_ROWS", ROWS // 2)
+    monkeypatch.setattr(examine, "MOST_ROWS", ROWS // 2)
     examination = examine(stored)
     codes = {(one.code, one.column) for one in examination.findings}
     assert codes == {("leak", "x"), ("constant-within-sets", "steady"), ("sample", None)}
@@ -914,7 +905,7 @@ def test_a_dummy_interacted_column_has_no_outliers():
 
 
 def test_no_transform_is_advised_that_would_fail(monkeypatch):
-    monkeypatch.setattr(examined, "SAMPLE", 40)  # rows that are not looked at may be zero
+    monkeypatch.setattr(column, "SAMPLE", 40)  # rows that are not looked at may be zero
     values = np.exp(2 * np.abs(NOISE)) + 1
     for worst, remedy in ((0.0, "use log1p(x)"), (-1.0, "clip x"), (1.0, "use log(x)")):
         values[1] = worst  # 40 of 240 rows at even distances: 0, 6, 12, ...

@@ -12,14 +12,8 @@ from typer.testing import CliRunner
 import setwise as sw
 from setwise._errors import InputError
 from setwise.cli import app
-from setwise.experiments.effects_report import (
-    TRIAL_HEADS,
-    TrialEffects,
-    misses,
-    trial_effects,
-    trials_picture,
-)
-from setwise.experiments.iia_report import examine_iia, write_iia_report
+from setwise.reports.effects import TRIAL_HEADS, TrialEffects, misses, trial_effects, trials_picture
+from setwise.reports.iia import examine_iia, write_iia_report
 from setwise.violations import ContextEffect, context_effects
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 import setwise as sw
 from setwise.models import ZOO, Ensemble, Sizes
-from setwise.training.objectives import OBJECTIVES
+from setwise.training.options import OBJECTIVES
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 import setwise as sw
 from setwise.estimators import CLASSES, ENTRIES, configured, named
 from setwise.estimators.base import trainable
-from setwise.training.objectives import OBJECTIVES
+from setwise.training.options import OBJECTIVES
 
 QUICK = sw.Training(epochs=6, batch_size=32, learning_rate=3e-2)
 

@@ -12,17 +12,16 @@ from typer.testing import CliRunner
 import setwise as sw
 from setwise._errors import InputError
 from setwise.cli import app
-from setwise.consequences import (
-    Remove,
-    Reprice,
-    counterfactual,
-    diversion_ratios,
-    elasticities,
+from setwise.consequences import Remove, Reprice, counterfactual, diversion_ratios, elasticities
+from setwise.reports.explain import (
+    MOST_DRAWN,
+    explain_model,
+    moves,
+    table_html,
+    typed_values,
+    write_explanation,
 )
-from setwise.experiments import explain_model, write_explanation
-from setwise.experiments.explain_page import MOST_DRAWN, table_html
-from setwise.experiments.explain_report import moves, typed_values
-from setwise.experiments.figures import grid_picture
+from setwise.reports.figures import grid_picture
 
 MODES = ["is_train", "is_sm", "is_car"]
 DEARER = Reprice("cost", 1.2, {"is_car": 1})

@@ -10,15 +10,15 @@ from typer.testing import CliRunner
 
 import scored
 import setwise as sw
-from setwise import InputError, scorer
-from setwise.artifact import Artifact
+from setwise import InputError, scoring
 from setwise.choices import Schema
 from setwise.cli import app
-from setwise.export import export_onnx
-from setwise.export.preprocessing import preprocessing
-from setwise.graph.meaning import run
-from setwise.graph.tracing import traced
 from setwise.models import ZOO
+from setwise.scoring.graph import run
+from setwise.scoring.model_file import Artifact
+from setwise.scoring.onnx_file import export_onnx
+from setwise.scoring.onnx_nodes import preprocessing
+from setwise.scoring.tracing import traced
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -51,7 +51,7 @@ def exported(estimator, folder):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(folder / "model.onnx", options)
-    return session, scorer.load(path)
+    return session, scoring.load(path)
 
 
 def about(session):
@@ -115,7 +115,7 @@ def test_operations_beyond_the_zoo_are_onnx_too(tmp_path):
     schema, path = Schema.fit(drawn.choices), tmp_path / "a.setwise"
     Artifact("MNL", {}, schema, {}, {}).with_graph(*traced(scored.everything(), 2)).write(path)
     export_onnx(path, tmp_path / "a.onnx")
-    session, one = onnxruntime.InferenceSession(tmp_path / "a.onnx"), scorer.load(path)
+    session, one = onnxruntime.InferenceSession(tmp_path / "a.onnx"), scoring.load(path)
     items, present = scored.padded([4, 2, 1], width=2)
     items *= present[..., None]  # this model looks at padding: the file has zeros there
     seen = ((items - schema.mean) / schema.scale).astype(np.float32) * present[..., None]

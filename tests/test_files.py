@@ -25,9 +25,9 @@ from setwise._files import (
     whole_file,
 )
 from setwise.cli import app
-from setwise.prediction import predict_file
-from setwise.prediction.folder import predict_folder
-from setwise.scorer import load
+from setwise.scoring.predict_folder import predict_folder
+from setwise.scoring.prediction import predict_file
+from setwise.scoring.scorer import load
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
@@ -44,7 +44,7 @@ def made(tmp_path_factory):
     sw.save_choices(drawn.choices, folder / "t.setwise-data")
     (folder / "in").mkdir()
     drawn.table.write_parquet(folder / "in" / "a.parquet")
-    sw.datasets.imitate("expedia", folder / "raw", sets=30)
+    sw.paper.imitate("expedia", folder / "raw", sets=30)
     model = sw.MNL().fit(drawn.choices)
     model.save(folder / "m.setwise")
     model.save(folder / "other.setwise")
@@ -238,7 +238,7 @@ def test_the_library_does_not_write_over_what_it_reads(files):
     with pytest.raises(InputError, match="which is read"):
         predict_file(load(files / "m.setwise"), files / "t.parquet", files / "t.parquet")
     with pytest.raises(InputError, match="which is read"):
-        sw.datasets.build("expedia", files / "raw", files / "raw" / "train.csv")
+        sw.paper.build("expedia", files / "raw", files / "raw" / "train.csv")
     with pytest.raises(InputError, match="lies in the folder"):
         check_writable(files / "in" / "new", reads=[files / "in"])
     os.link(files / "in" / "a.parquet", files / "twin")
@@ -277,8 +277,8 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
 
 def test_a_killed_prediction_leaves_nothing_for_the_next_one(files):
     script = (
-        "import os, sys\nfrom setwise.prediction import predict_file\nfrom setwise.scorer import "
-        "load\npredict_file(load('m.setwise'), 't.parquet', 'p.parquet',"
+        "import os, sys\nfrom setwise.scoring.prediction import predict_file\n"
+        "from setwise.scoring import load\npredict_file(load('m.setwise'), 't.parquet', 'p.parquet',"
         " lambda *_: os.kill(os.getpid(), 9))"
     )
     ended = subprocess.run([sys.executable, "-c", script], cwd=files, check=False)

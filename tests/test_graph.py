@@ -12,16 +12,13 @@ from hypothesis import strategies as st
 
 import scored
 from setwise import InputError
-from setwise.graph import Builder, Graph, Operation, Spec
-from setwise.graph.complete import complete
-from setwise.graph.folding import folded
-from setwise.graph.meaning import dot, run
-from setwise.graph.specs import broadcast_shape, spec_of
-from setwise.graph.tracing import traced
 from setwise.models import Model
-from setwise.scorer.buffers import overwritten
-from setwise.scorer.products import product_of
-from setwise.scorer.program import Steps
+from setwise.scoring.builder import Builder, complete
+from setwise.scoring.folding import folded
+from setwise.scoring.graph import Graph, Operation, Spec, broadcast_shape, dot, run, spec_of
+from setwise.scoring.numpy_steps import product_of
+from setwise.scoring.program import Steps, overwritten
+from setwise.scoring.tracing import traced
 
 FLOAT = "float32"
 
@@ -215,7 +212,7 @@ def test_products_are_einsums(product):
     assert spec_of("dot", over, specs).shape == wanted.shape
     np.testing.assert_allclose(dot(left, right, over), wanted, rtol=1e-4, atol=1e-5)
     for constant, alone in ((None, 1), (right, 1), (right, 262_144)):  # 1: a few rows at a time
-        with mock.patch("setwise.scorer.products.ALONE", alone):
+        with mock.patch("setwise.scoring.numpy_steps.ALONE", alone):
             found = product_of(over, *specs, constant)(left, right)
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 

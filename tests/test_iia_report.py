@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import setwise as sw
 from setwise._errors import InputError
 from setwise.cli import app
-from setwise.experiments.iia_report import examine_iia, write_iia_report
+from setwise.reports.iia import examine_iia, write_iia_report
 
 MODES = ["is_train", "is_sm", "is_car"]
 

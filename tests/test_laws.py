@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from setwise.models import ZOO, Ensemble, Model, Sizes
-from setwise.training.objectives import OBJECTIVES
+from setwise.training.options import OBJECTIVES
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 

@@ -5,7 +5,7 @@ import pytest
 
 import setwise as sw
 from setwise.choices import Schema
-from setwise.choices.levels import common_levels
+from setwise.choices.schema import common_levels
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from scipy.stats import chi2
 
 import setwise as sw
 from setwise._trees import with_arrays
-from setwise.artifact import Artifact
 from setwise.choices import Encoded
 from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL
 from setwise.models import ZOO, Sizes
 from setwise.models.within_set import WithinSet, within_set
+from setwise.scoring.model_file import Artifact
 from setwise.training.likelihood import by_set
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")

@@ -12,7 +12,7 @@ from populations import MEMBERS, SIZES, task
 from setwise.models import ZOO
 from setwise.training import Member, Options
 from setwise.training.chunk import _numbers
-from setwise.training.members import Layout, Population, Stream, Task, plan
+from setwise.training.population_plan import Layout, Population, Stream, Task, plan
 from setwise.training.stopping import Standings, Stopping
 
 OPTIONS = [Options(batch_size=size) for size in (16, 128)]

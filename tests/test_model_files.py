@@ -12,7 +12,7 @@ import safetensors.numpy
 import setwise as sw
 from setwise import InputError, _tensorfile
 from setwise._files import check_writable, whole_file
-from setwise.artifact import Artifact
+from setwise.scoring.model_file import Artifact
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 

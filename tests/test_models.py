@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from setwise.models import ZOO, Dropout, Sizes, comparisons
+from setwise.models import ZOO, Dropout, Sizes, evaluations
 from setwise.models.aggregation import Aggregation
 from setwise.models.evaluations import Identity, KinkedTanh, Tanh
 from setwise.models.item_functions import ItemScores, Linear
@@ -30,7 +30,7 @@ def test_mnl_is_the_dot_product():
         w=Constant(1.0, (1,)),
         r=Constant(0.0, (1,)),
         mu=Identity(),
-        compare=comparisons.difference,
+        compare=evaluations.difference,
     )
     # x . b with b = (0.5, -1): 0.5, -1, 2
     np.testing.assert_allclose(model.scores(X, ALL), [0.5, -1.0, 2.0])
@@ -50,7 +50,7 @@ def test_kinked_tanh_around_a_reference_by_hand():
         w=Vector(jnp.array([2.0, 1.0])),
         r=Vector(jnp.array([1.0, 0.0])),
         mu=KinkedTanh(start=2.0),
-        compare=comparisons.difference,
+        compare=evaluations.difference,
     )
     np.testing.assert_allclose(model.scores(X, ALL), [0.0, -2.284782, 0.0], atol=2e-6)
 
@@ -60,7 +60,7 @@ def test_inner_comparison_by_hand():
     # items: f = (1, 1), (1, 0), (1, 2) -> 3 - 1 = 2, 3, 3 - 2 = 1
     f = ItemScores(X, jnp.array([[[1.0, 1.0]], [[1.0, 0.0]]]))
     r = jnp.array([[3.0, -1.0]])
-    np.testing.assert_allclose(comparisons.inner(f, r)[:, 0], [2.0, 3.0, 1.0])
+    np.testing.assert_allclose(evaluations.inner(f, r)[:, 0], [2.0, 3.0, 1.0])
 
 
 def test_the_kink_stays_above_one():
@@ -99,7 +99,7 @@ def test_difference_without_mu_is_exactly_sdw():
     sda = ZOO["sda_difference"].build(5, Sizes(dimension=6), jax.random.key(1))
     without_mu = eqx.tree_at(lambda m: m.mu, sda, Identity())
     zero = Constant(0.0, (6,))
-    sdw = Aggregation(F=sda.F, w=sda.w, r=zero, mu=Identity(), compare=comparisons.difference)
+    sdw = Aggregation(F=sda.F, w=sda.w, r=zero, mu=Identity(), compare=evaluations.difference)
     x, present = jax.random.normal(jax.random.key(2), (8, 5)), jnp.arange(8) < 6
     np.testing.assert_allclose(
         without_mu.probabilities(x, present), sdw.probabilities(x, present), atol=1e-6

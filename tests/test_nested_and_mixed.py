@@ -16,18 +16,23 @@ from sklearn.exceptions import ConvergenceWarning
 
 import setwise as sw
 from setwise._trees import with_arrays
-from setwise.artifact import Artifact
 from setwise.choices import Schema
 from setwise.estimators.logit import MNL
 from setwise.estimators.mixed import MixedMNL, flaws, promising
 from setwise.estimators.nested import NestedLogit
 from setwise.models import ZOO, About, Sizes
-from setwise.models.mixture import Mixture, MixtureBlueprint
-from setwise.models.nested import Nested, SoftNested, SoftNestedBlueprint
+from setwise.models.mixtures import (
+    Mixture,
+    MixtureBlueprint,
+    Nested,
+    SoftNested,
+    SoftNestedBlueprint,
+)
 from setwise.models.within_set import WithinSet, WithinSetBlueprint
+from setwise.scoring.model_file import Artifact
 from setwise.training import maximise
 from setwise.training.likelihood import Likelihood, maximise_likelihood
-from setwise.training.objectives import cross_entropy
+from setwise.training.options import cross_entropy
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from setwise.experiments.effects_report import misses, trial_effects
+from setwise.reports.effects import misses, trial_effects
 from setwise.violations import context_effects
 
 DOCS = Path(__file__).parent.parent / "docs"

@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import pytest
 
-from setwise.training.objectives import cross_entropy, listwise, pairwise
+from setwise.training.options import cross_entropy, listwise, pairwise
 
 SCORES = jnp.array([1.0, 2.0, 0.0, 50.0])
 PRESENT = jnp.array([True, True, True, False])

@@ -13,8 +13,8 @@ import pytest
 from matplotlib.figure import Figure
 
 import setwise as sw
-from setwise import plots
 from setwise.metrics import CALIBRATION_BINS
+from setwise.reports import plots
 
 EPOCHS = 4
 

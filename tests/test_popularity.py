@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import setwise as sw
 from setwise.choices import Feature, Schema
 from setwise.choices import choices as choices_module
-from setwise.choices.popularity import FOLDS, in_folds
+from setwise.choices.schema import FOLDS, in_folds
 from setwise.estimators import named
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")

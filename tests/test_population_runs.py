@@ -20,8 +20,7 @@ from populations import (
 )
 from setwise.models import ZOO
 from setwise.training import Member, Task
-from setwise.training.capacity import bytes_of, lanes_in_memory
-from setwise.training.members import Population
+from setwise.training.population_plan import Population, bytes_of, lanes_in_memory
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
@@ -135,13 +134,13 @@ def test_a_step_needs_memory_for_each_of_its_sets():
 
 
 def test_lanes_that_fit(monkeypatch):
-    monkeypatch.setattr("setwise.training.capacity.memory_budget", lambda: 1000)
+    monkeypatch.setattr("setwise.training.population_plan.memory_budget", lambda: 1000)
     assert [lanes_in_memory(size) for size in (0, 10, 300, 999, 5000)] == [1000, 100, 3, 1, 1]
 
 
 def test_little_memory_means_one_model_after_the_other(monkeypatch):
     wanted = population([*PAIR, *MEMBERS[2:]])[:2]
-    monkeypatch.setattr("setwise.training.capacity.memory_budget", lambda: 1)
+    monkeypatch.setattr("setwise.training.population_plan.memory_budget", lambda: 1)
     seen = []
     assert_all_alike(population(PAIR, on_epoch=seen.append), wanted)
     assert max(record["training"] for record in seen) == 1

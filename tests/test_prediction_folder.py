@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 import setwise as sw
 from setwise._errors import InputError
 from setwise.cli import app
-from setwise.prediction import predict_file
-from setwise.prediction.folder import predict_folder
-from setwise.scorer import load
+from setwise.scoring.predict_folder import predict_folder
+from setwise.scoring.prediction import predict_file
+from setwise.scoring.scorer import load
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import types
 import pytest
 
 import setwise as sw
-from setwise import progress
-from setwise.progress import Stand, drawn, in_notebook, lines
+from setwise.training import progress
+from setwise.training.progress import Stand, drawn, in_notebook, lines
 
 
 class Clock:

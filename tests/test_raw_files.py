@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from setwise import InputError
-from setwise.datasets.raw import files
-from setwise.datasets.raw.fields import Field
-from setwise.datasets.raw.files import RawFile, find_file
-from setwise.datasets.raw.lookups import Ids
+from setwise.paper.raw import files
+from setwise.paper.raw.files import Field, RawFile, find_file
+from setwise.paper.raw.sets import Ids
 
 FIELDS = {"id": Field("int32"), "score": Field("float32", np.nan, least=0), "place": Field("text")}
 TEXT = "id,unused,score,place\n1,a,0.5,US\n2,b,,DE\n3,c,NULL,US\n"

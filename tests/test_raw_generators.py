@@ -14,20 +14,18 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from setwise._errors import InputError
-from setwise.datasets.raw import generated_amadeus, generated_expedia, generated_outbrain
-from setwise.datasets.raw.drawing import LOSS_AVERSION, Sets, context_scores, pick, popular
-from setwise.datasets.raw.generated_amadeus import amadeus
-from setwise.datasets.raw.generated_expedia import expedia
-from setwise.datasets.raw.generated_files import LABEL
-from setwise.datasets.raw.generated_hotels import COMPETITORS
-from setwise.datasets.raw.generated_outbrain import FILES, outbrain
+from setwise.paper.raw import imitated_amadeus, imitated_expedia, imitated_outbrain
+from setwise.paper.raw.drawing import LABEL, LOSS_AVERSION, Sets, context_scores, pick, popular
+from setwise.paper.raw.imitated_amadeus import amadeus
+from setwise.paper.raw.imitated_expedia import COMPETITORS, expedia
+from setwise.paper.raw.imitated_outbrain import FILES, outbrain
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 GENERATORS = {"outbrain": outbrain, "expedia": expedia, "amadeus": amadeus}
 MODULES = {
-    "outbrain": generated_outbrain,
-    "expedia": generated_expedia,
-    "amadeus": generated_amadeus,
+    "outbrain": imitated_outbrain,
+    "expedia": imitated_expedia,
+    "amadeus": imitated_amadeus,
 }
 SETS = {"outbrain": 2000, "expedia": 600, "amadeus": 300}
 NAMES = {"outbrain": FILES, "expedia": ("train.csv",), "amadeus": ("amadeus_itinerary.parquet",)}
@@ -378,7 +376,7 @@ def test_exactly_as_many_items_are_picked_as_asked(wanted, seed):
 
 
 def test_outbrain_has_displays_without_and_with_two_clicks(tmp_path, monkeypatch):
-    monkeypatch.setattr(generated_outbrain, "CLICKS", {1: 0.4, 0: 0.3, 2: 0.3})
+    monkeypatch.setattr(imitated_outbrain, "CLICKS", {1: 0.4, 0: 0.3, 2: 0.3})
     truth = outbrain(tmp_path, sets=1000)
     clicks = read(tmp_path, "clicks_train.csv").group_by("display_id").agg(pl.sum("clicked"))
     shares = {n: (clicks["clicked"] == n).mean() for n in range(3)}

@@ -14,10 +14,9 @@ import pytest
 
 from setwise import InputError
 from setwise.choices.choices import Dropped
-from setwise.datasets.raw.amadeus import load_amadeus
-from setwise.datasets.raw.expedia import load_expedia
-from setwise.datasets.raw.outbrain import load_outbrain
-from setwise.datasets.raw.outbrain_documents import Confidences
+from setwise.paper.raw.amadeus import load_amadeus
+from setwise.paper.raw.expedia import load_expedia
+from setwise.paper.raw.outbrain import Confidences, load_outbrain
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 

@@ -15,12 +15,12 @@ import setwise as sw
 from setwise._errors import InputError
 from setwise.cli import app
 from setwise.cli import reproduce as command
+from setwise.cli.source import Outcome as Choice
+from setwise.cli.source import RawName
 from setwise.cli.source import Source as TableOptions
-from setwise.cli.values import Outcome as Choice
-from setwise.cli.values import RawName
 from setwise.estimators import TrainedEstimator, named
-from setwise.experiments import paper
-from setwise.experiments.reproduction import (
+from setwise.paper import published
+from setwise.paper.reproduction import (
     PRESETS,
     Method,
     Outcome,
@@ -29,11 +29,9 @@ from setwise.experiments.reproduction import (
     Source,
     reproduce,
 )
-from setwise.experiments.reproduction.cells import Cell
-from setwise.experiments.reproduction.plan import plan
-from setwise.experiments.reproduction.protocol import ABLATION, CLASSICAL, REGIONS, TABLE
-from setwise.experiments.reproduction.regions import regions
-from setwise.experiments.reproduction.workers import run_units
+from setwise.paper.reproduction.protocol import ABLATION, CLASSICAL, REGIONS, TABLE, Cell
+from setwise.paper.reproduction.run import plan, regions
+from setwise.paper.reproduction.work import run_units
 from setwise.tuning import with_arguments
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
@@ -91,11 +89,13 @@ def test_the_paper_preset_is_the_papers_protocol():
 
 
 def test_the_parts_have_the_papers_methods():
-    named = {one.method for one in paper.published("full")}
+    named = {one.method for one in published.published("full")}
     assert {name for group in TABLE.values() for name in group} == {
-        paper.METHODS[name] for name in named
+        published.METHODS[name] for name in named
     }
-    assert set(ABLATION) == {paper.METHODS[one.method] for one in paper.published("ablation")}
+    assert set(ABLATION) == {
+        published.METHODS[one.method] for one in published.published("ablation")
+    }
     protocol = PRESETS["paper"]
     assert len(protocol.methods("table1", True)) == 11
     assert protocol.methods("table1", False) == []

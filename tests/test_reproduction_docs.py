@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from setwise.experiments.reproduction import write_report
+from setwise.paper.reproduction import write_report
 
 DOCS = Path(__file__).parent.parent / "docs"
 ADVICE = "run: python docs/reproduction_page.py"

@@ -14,27 +14,35 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise._errors import InputError
-from setwise.experiments import paper
-from setwise.experiments.reproduction.beside import tables_beside_paper
-from setwise.experiments.reproduction.panels import (
+from setwise.paper import published
+from setwise.paper.reproduction.panels import (
     classical_table,
     dimension_table,
     panels,
     pictures,
     region_table,
 )
-from setwise.experiments.reproduction.protocol import (
+from setwise.paper.reproduction.protocol import (
     ABLATION,
     CLASSICAL,
     MAIN_DIMENSION,
     REGIONS,
     TABLE,
+    Method,
+    Outcome,
+    Region,
+    Results,
+    Setting,
 )
-from setwise.experiments.reproduction.rendering import as_csv, as_html, as_markdown
-from setwise.experiments.reproduction.report import headline, write_report
-from setwise.experiments.reproduction.results import Method, Outcome, Region, Results, Setting
-from setwise.experiments.reproduction.significance import significance
-from setwise.experiments.reproduction.tables import (
+from setwise.paper.reproduction.report import (
+    as_csv,
+    as_html,
+    as_markdown,
+    headline,
+    tables_beside_paper,
+    write_report,
+)
+from setwise.paper.reproduction.tables import (
     Measured,
     Row,
     Table,
@@ -43,6 +51,7 @@ from setwise.experiments.reproduction.tables import (
     display_name,
     full_tables,
     main_tables,
+    significance,
 )
 
 MODELS = [model for models in TABLE.values() for model in models]
@@ -163,7 +172,7 @@ def test_table_1_by_hand():
 def test_table_1_has_the_papers_groups_rows_and_columns():
     found = everything()
     table, _ = main_tables(Measured(found), TABLE)
-    names = {ours: theirs for theirs, ours in paper.METHODS.items()}
+    names = {ours: theirs for theirs, ours in published.METHODS.items()}
     assert [(row.group, row.name) for row in table.rows] == [
         (group, names[model]) for group, models in TABLE.items() for model in models
     ]

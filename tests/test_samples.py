@@ -11,11 +11,11 @@ from typer.testing import CliRunner
 import setwise as sw
 from serving import read_trips, trips
 from setwise._errors import InputError
-from setwise.artifact import Artifact
-from setwise.choices.records import ROWS_IN_SAMPLE, few, records
+from setwise.choices.reading import ROWS_IN_SAMPLE, few, records
 from setwise.cli import app
 from setwise.estimators import mnl_beside
 from setwise.estimators.base import held_out
+from setwise.scoring.model_file import Artifact
 from setwise.training import shards
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import setwise as sw
 from setwise import InputError, Schema
-from setwise.choices.levels import common_levels
+from setwise.choices.schema import common_levels
 
 ITEMS = ["log(cost)", "impute(review)", "direct", "brand", "other(city)", "day"]
 YEAR = dt.date(2024, 1, 1)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import setwise as sw
 from serving import Direct, Got, asked, read_trips, trips
 from setwise._errors import InputError
-from setwise.choices.records import records
+from setwise.choices.reading import records
 from setwise.server import Limits, Settings
 from setwise.server.metrics import EVENTS, Metrics
 from setwise.server.service import SMALL_BODY
@@ -516,7 +516,7 @@ def test_work_that_takes_too_long_is_given_up(plain):
         return json.dumps(GOOD).encode()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("setwise.server.bodies._within", whole)
+        patch.setattr("setwise.server.guard._within", whole)
         patch.setattr("asyncio.timeout", lambda seconds: _Patient())
         got = client.predict(GOOD)
     assert (got.status, got.headers["retry-after"]) == (503, "1")

@@ -16,7 +16,7 @@ from schemathesis.specs.openapi.checks import (
 
 import setwise as sw
 from serving import Direct, read_trips, trips
-from setwise.choices.records import records
+from setwise.choices.reading import records
 
 # schemathesis draws some of what it generates from Python's own generator.
 pytestmark = pytest.mark.filterwarnings(

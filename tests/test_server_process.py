@@ -16,7 +16,7 @@ import pytest
 import setwise as sw
 from serving import Process, answer, request
 from setwise._errors import InputError
-from setwise.choices.records import records
+from setwise.choices.reading import records
 from setwise.cli import serve
 from setwise.server import Settings, run
 

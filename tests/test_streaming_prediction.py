@@ -22,8 +22,8 @@ from scored import as_fitted
 from setwise.choices import Encoded, save_choices
 from setwise.cli import app
 from setwise.estimators import predict_file
-from setwise.prediction import kept, parquet, rows
-from setwise.scorer import Scorer
+from setwise.scoring import parquet_parts, prediction, prediction_rows
+from setwise.scoring.scorer import Scorer
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
@@ -41,23 +41,23 @@ def trips(sizes: list[int], seed: int = 0) -> pl.DataFrame:
     """Sets of these sizes, side by side, with a column of every kind that a model reads."""
     rng = np.random.default_rng(seed)
     sets = np.repeat(np.arange(len(sizes)), sizes)
-    rows = len(sets)
-    review = rng.normal(size=rows)
-    review[rng.random(rows) < 0.3] = np.nan
-    grade = rng.choice(GRADES, rows)
+    prediction_rows = len(sets)
+    review = rng.normal(size=prediction_rows)
+    review[rng.random(prediction_rows) < 0.3] = np.nan
+    grade = rng.choice(GRADES, prediction_rows)
     grade[0] = 2.5  # levels are written 1.0 and not 1 as long as some number is not whole
     starts = np.cumsum([0, *sizes[:-1]])
     return pl.DataFrame(
         {
             "trip": sets,
-            "cost": rng.normal(size=rows).astype(np.float32),
-            "brand": rng.choice(BRANDS, rows),
-            "line": rng.integers(3, 6, rows),
+            "cost": rng.normal(size=prediction_rows).astype(np.float32),
+            "brand": rng.choice(BRANDS, prediction_rows),
+            "line": rng.integers(3, 6, prediction_rows),
             "grade": grade,
             "review": pl.Series(review, nan_to_null=True),
             "income": rng.normal(size=len(sizes))[sets],
-            "note": [f"row {row}" for row in range(rows)],
-            "taken": np.isin(np.arange(rows), starts).astype(np.int64),
+            "note": [f"row {row}" for row in range(prediction_rows)],
+            "taken": np.isin(np.arange(prediction_rows), starts).astype(np.int64),
         }
     )
 
@@ -112,7 +112,11 @@ def streamed(model, table, folder: Path, suffix: str = "parquet", **arguments) -
     return pl.read_parquet(out) if suffix == "parquet" else pl.read_csv(out)
 
 
-SIZES = ((parquet, "ROWS_A_CHUNK"), (parquet, "ROWS_A_PASS"), (kept, "ROWS_A_PART"))
+SIZES = (
+    (parquet_parts, "ROWS_A_CHUNK"),
+    (parquet_parts, "ROWS_A_PASS"),
+    (prediction, "ROWS_A_PART"),
+)
 ORDERS = ("side by side", "shuffled", "by alternative")
 
 
@@ -179,7 +183,7 @@ def test_a_set_may_be_larger_than_a_chunk(model, order, in_chunks, tmp_path):
 def test_sets_that_share_a_hash_stay_apart(model, order, in_chunks, tmp_path, monkeypatch):
     table = ordered(trips([2, 3, 1, 4] * 3), order)
     in_chunks(4)
-    monkeypatch.setattr(parquet.ParquetTable, "_hash", lambda self: pl.col("trip").hash() % 2)
+    monkeypatch.setattr(parquet_parts.ParquetTable, "_hash", lambda self: pl.col("trip").hash() % 2)
     assert_frame_equal(streamed(model, table, tmp_path), whole(model, table), check_exact=True)
 
 
@@ -246,8 +250,8 @@ def test_progress_counts_rows_in_chunks_of_about_the_size_wanted(model, order, i
     told = []
     in_chunks(40)
     table = ordered(trips([4] * 50), order)
-    streamed(model, table, tmp_path, on_rows=lambda *rows: told.append(rows))
-    done = np.array([0, *(rows for rows, _ in told)])
+    streamed(model, table, tmp_path, on_rows=lambda *rows: told.append(prediction_rows))
+    done = np.array([0, *(prediction_rows for prediction_rows, _ in told)])
     assert done[-1] == 200
     assert {total for _, total in told} == {200}
     assert len(told) == 5
@@ -261,8 +265,10 @@ def test_choices_in_a_file_are_predicted_set_by_set(model, tmp_path, monkeypatch
     save_choices(choices, source)
     told = []
     monkeypatch.setattr("setwise.choices.choices.ROWS_A_BLOCK", 4)
-    rows = predict_file(model, source, tmp_path / "out.parquet", lambda *rows: told.append(rows))
-    assert rows == 9
+    prediction_rows = predict_file(
+        model, source, tmp_path / "out.parquet", lambda *rows: told.append(prediction_rows)
+    )
+    assert prediction_rows == 9
     assert len(told) > 1
     assert told[-1] == (9, 9)
     found = pl.read_parquet(tmp_path / "out.parquet")
@@ -284,7 +290,7 @@ def test_the_command_streams_parquet(logit, in_chunks, tmp_path, monkeypatch):
     in_chunks(7)
     logit.save(tmp_path / "m.setwise")
     trips([2, 3, 4]).write_parquet(tmp_path / "trips.parquet")
-    monkeypatch.setattr("setwise.cli.tables.read_file", None)  # the table is never read whole
+    monkeypatch.setattr("setwise.cli.source.read_file", None)  # the table is never read whole
     words = ["predict", "m.setwise", "trips.parquet", "--out", "out.parquet"]
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, words)
@@ -348,7 +354,7 @@ def test_results_come_in_order_and_only_a_few_ahead(monkeypatch):
             begun.append(number)
             yield number
 
-    found = rows.in_threads(lambda number: -number, tasks())
+    found = prediction_rows.in_threads(lambda number: -number, tasks())
     assert next(found) == 0
     assert len(begun) == 4
     assert list(found) == [-number for number in range(1, 20)]
@@ -363,7 +369,7 @@ def test_work_that_nobody_waits_for_any_more_is_not_begun():
             first.wait()
         return number
 
-    found = rows.in_threads(work, iter(range(100)))
+    found = prediction_rows.in_threads(work, iter(range(100)))
     assert next(found) == 0
     first.set()
     found.close()
@@ -385,7 +391,7 @@ def refused(model, table: pl.DataFrame, folder: Path) -> str:
 
 def spoilt(column: str, value: object, *rows: int) -> pl.Expr:
     """A column with another value in rows that are in the last chunk, where sets lie in order."""
-    bad = pl.col("note").is_in([f"row {row}" for row in rows])
+    bad = pl.col("note").is_in([f"row {row}" for row in prediction_rows])
     return pl.when(bad).then(pl.lit(value)).otherwise(column).alias(column)
 
 
@@ -459,7 +465,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(model, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(kept.Kept, "_reserve", full)
+    monkeypatch.setattr(prediction.Kept, "_reserve", full)
     scattered = ordered(trips([4, 4]), "shuffled")
     assert "the disk is full" in refused(model, scattered, tmp_path)
 
@@ -470,7 +476,7 @@ def test_a_disk_that_fills_while_the_file_is_written_is_said(model, tmp_path, mo
     def beside(path):
         yield Path("/dev/full")
 
-    monkeypatch.setattr("setwise.prediction.written.whole_file", beside)
+    monkeypatch.setattr("setwise.scoring.prediction.whole_file", beside)
     assert "the disk is full" in refused(model, trips([4] * 100), tmp_path)
 
 

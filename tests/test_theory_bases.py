@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from setwise import InputError
-from setwise.theory import (
+from setwise.paper.theory import (
     TripleBasis,
     average_reference,
     ccm,

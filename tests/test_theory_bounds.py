@@ -12,9 +12,8 @@ import setwise as sw
 from setwise.choices import Schema
 from setwise.models import ZOO, Ensemble, Sizes
 from setwise.models.item_functions import ItemScores
-from setwise.models.set_functions import Constant, JointNetwork, PooledNetwork, Vector
-from setwise.models.statistics import Midpoint
-from setwise.theory import Bounds, bounds, lipschitz_constants
+from setwise.models.set_functions import Constant, JointNetwork, Midpoint, PooledNetwork, Vector
+from setwise.paper.theory import Bounds, bounds, lipschitz_constants
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from setwise import InputError
-from setwise.theory import ChoiceFunction
+from setwise.paper.theory import ChoiceFunction
 
 
 def subsets(items):

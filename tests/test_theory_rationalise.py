@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from setwise import InputError
-from setwise.theory import ChoiceFunction, rationalise, tversky, universal
+from setwise.paper.theory import ChoiceFunction, rationalise, tversky, universal
 
 SUBSETS = [s for size in (2, 3, 4) for s in itertools.combinations("abcd", size)]
 

@@ -12,13 +12,11 @@ import pytest
 import setwise as sw
 from setwise.choices import Schema
 from setwise.models import ZOO, Aggregation, Ensemble, Sizes
-from setwise.models.comparisons import difference
-from setwise.models.evaluations import Identity
+from setwise.models.evaluations import Identity, difference
 from setwise.models.item_functions import Features
-from setwise.models.set_functions import Constant, Vector
-from setwise.models.statistics import Spread
-from setwise.theory import Regions, separable_regions
-from setwise.theory.regions import contributions
+from setwise.models.set_functions import Constant, Spread, Vector
+from setwise.paper.theory import Regions, separable_regions
+from setwise.paper.theory.regions import contributions
 from setwise.violations import violation_capacity
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import setwise as sw
 import together
 from setwise.training import checkpoint, shards
-from setwise.training.group import Group
-from setwise.training.shares import Batches, largest_share, share
+from setwise.training.processes import Group
+from setwise.training.shards import Batches, largest_share, share
 
 # Processes that each import and compile: a minute and a half in all.
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_to_compile")]
@@ -107,7 +107,7 @@ def test_without_slurm_its_processes_are_not_found(tmp_path):
 
 
 def test_numbers_of_workers_need_a_cluster(tmp_path):
-    from setwise.cli.together import Machines
+    from setwise.cli.cluster import Machines
 
     for cluster in (None, "slurm"):
         with pytest.raises(sw.InputError, match="give --cluster too"):

@@ -10,14 +10,14 @@ import pytest
 from optuna.trial import TrialState, create_trial
 
 import setwise as sw
-from setwise.experiments import tune_splits, tuning_history
+from setwise.comparison.tuned_splits import tune_splits
+from setwise.reports.figures import tuning_history
 from setwise.tuning import SPACES, Range, Tuning, parse, tunable, tune_tasks, with_arguments
 from setwise.tuning.job import _Pruner
 from setwise.tuning.options import STARTUP
 from setwise.tuning.space import check
-from setwise.tuning.storage import Storage
+from setwise.tuning.storage import GRACE, Storage, Watch, is_dead, this_worker
 from setwise.tuning.study import Study, distributions
-from setwise.tuning.workers import GRACE, Watch, is_dead, this_worker
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
@@ -179,7 +179,7 @@ def test_a_large_batch_is_not_all_at_random(study, monkeypatch):
 
 def test_the_default_batches_of_a_device(monkeypatch):
     assert (Tuning().together, Tuning().batches) == (8, 13)
-    monkeypatch.setattr("setwise.training.capacity._on_cpu", lambda: False)
+    monkeypatch.setattr("setwise.training.population_plan._on_cpu", lambda: False)
     assert (Tuning().together, Tuning().batches) == (20, 6)
     assert Tuning(trials=4).batches == 1
 
@@ -246,7 +246,7 @@ def test_workers_elsewhere_are_given_up_when_their_beat_stands_still(monkeypatch
         )
 
     clock = [100.0]
-    monkeypatch.setattr("setwise.tuning.workers.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("setwise.tuning.storage.time.monotonic", lambda: clock[0])
     watch = Watch()
     assert not watch.given_up(trial(1))
     clock[0] += GRACE
@@ -579,7 +579,7 @@ def test_there_is_only_one_split_by_time():
 
 def test_the_test_part_is_never_seen(monkeypatch):
     """With the test choices turned around nothing changes but the test figures."""
-    import setwise.experiments.tuned as module
+    import setwise.comparison.tuned_splits as module
 
     def with_other_test(*arguments):
         train, valid, test = sw.split(*arguments)

@@ -18,7 +18,7 @@ from setwise.violations import (
     violation_capacity,
 )
 from setwise.violations.bootstrap import LevelMatrix, bootstrap
-from setwise.violations.people import error_of_mean, numbered, people
+from setwise.violations.clusters import error_of_mean, numbered, people
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 

@@ -143,7 +143,7 @@ def main(folder: Path, cases: list[str]) -> None:
 
     jax.config.update("jax_disable_most_optimizations", True)
     from setwise import InputError
-    from setwise.cluster.processes import join
+    from setwise.cluster.training import join
 
     place = join()
     for name in cases:

@@ -28,7 +28,7 @@ _HOMES = {
     "Range": "setwise.tuning",
     "Tuning": "setwise.tuning",
     "tune": "setwise.tuning",
-    "compare": "setwise.experiments",
+    "compare": "setwise.comparison",
     "AdaRank": "setwise.estimators",
     "ChoiceModel": "setwise.estimators",
     "LambdaMART": "setwise.estimators",
@@ -48,46 +48,44 @@ _HOMES = {
     "split": "setwise.choices",
     "violation_capacity": "setwise.violations",
 }
-_ROOMS = (
-    "choices",
-    "consequences",
-    "datasets",
-    "doctor",
-    "estimators",
-    "experiments",
-    "export",
-    "graph",
-    "metrics",
-    "models",
-    "plots",
-    "scorer",
-    "theory",
-    "training",
-    "tuning",
-    "violations",
-)
+_ROOMS = {
+    "choices": "setwise.choices",
+    "comparison": "setwise.comparison",
+    "consequences": "setwise.consequences",
+    "datasets": "setwise.datasets",
+    "doctor": "setwise.doctor",
+    "estimators": "setwise.estimators",
+    "metrics": "setwise.metrics",
+    "models": "setwise.models",
+    "paper": "setwise.paper",
+    "plots": "setwise.reports.plots",
+    "reports": "setwise.reports",
+    "scoring": "setwise.scoring",
+    "training": "setwise.training",
+    "tuning": "setwise.tuning",
+    "violations": "setwise.violations",
+}
 
 if TYPE_CHECKING:
     from setwise import (
         choices,
+        comparison,
         consequences,
         datasets,
         doctor,
         estimators,
-        experiments,
-        export,
-        graph,
         metrics,
         models,
-        plots,
-        scorer,
-        theory,
+        paper,
+        reports,
+        scoring,
         training,
         tuning,
         violations,
     )
     from setwise._errors import DataWarning, InputError
     from setwise.choices import Choices, Schema, open_choices, read, save_choices, split
+    from setwise.comparison.compare import compare
     from setwise.doctor import examine
     from setwise.estimators import (
         MNL,
@@ -107,8 +105,8 @@ if TYPE_CHECKING:
         load,
         zoo,
     )
-    from setwise.experiments import compare
     from setwise.models import Aggregation
+    from setwise.reports import plots
     from setwise.training import Training
     from setwise.tuning import Range, Tuning, tune
     from setwise.violations import violation_capacity
@@ -118,11 +116,11 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES and name not in _ROOMS:
         raise AttributeError(f"module 'setwise' has no attribute '{name}'")
     try:
-        home = importlib.import_module(_HOMES.get(name, f"setwise.{name}"))
+        home = importlib.import_module(_HOMES.get(name) or _ROOMS[name])
     except ModuleNotFoundError as error:  # an installation for scoring alone
         raise ImportError(
             f"setwise.{name} needs the package {error.name}; install what setwise needs: "
-            "pip install setwise (setwise.scorer alone needs NumPy)"
+            "pip install setwise (setwise.scoring alone needs NumPy)"
         ) from error
     value = getattr(home, name) if name in _HOMES else home
     globals()[name] = value
@@ -158,24 +156,23 @@ __all__ = [
     "WithinSetMNL",
     "choices",
     "compare",
+    "comparison",
     "consequences",
     "datasets",
     "doctor",
     "estimators",
     "examine",
-    "experiments",
-    "export",
-    "graph",
     "load",
     "metrics",
     "models",
     "open_choices",
+    "paper",
     "plots",
     "read",
+    "reports",
     "save_choices",
-    "scorer",
+    "scoring",
     "split",
-    "theory",
     "training",
     "tune",
     "tuning",

@@ -2,7 +2,6 @@
 
 from setwise.choices.batches import Bucket, bucket, round_up, shuffled_batches
 from setwise.choices.choices import Choices, Dropped
-from setwise.choices.chosen import Irregular
 from setwise.choices.encoding import Encoded, Encoding
 from setwise.choices.features import Feature, Roles
 from setwise.choices.reading import expressions, read, read_as, read_like
@@ -10,6 +9,7 @@ from setwise.choices.schema import Schema
 from setwise.choices.splits import split
 from setwise.choices.stored import open_choices, save_choices, verify
 from setwise.choices.tables import Table, open_table
+from setwise.choices.validation import Irregular
 
 __all__ = [
     "Bucket",

@@ -1,18 +1,32 @@
-"""Choices as the numbers that models see: standardised columns, of all sets or of some."""
+"""How much memory there is.
 
+Choices as the numbers that models see: standardised columns, of all sets or of some.
+"""
+
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from setwise._errors import DataWarning, InputError
-from setwise._memory import available_bytes
 from setwise._shapes import Float, Float64, Int
 from setwise.choices.choices import Choices
 from setwise.choices.columns import Column
 from setwise.choices.encoders import Encoder
+
+
+def available_bytes() -> int | None:
+    """What can be used before the system runs out; None where it does not say (not on Linux)."""
+    told = Path("/proc/meminfo")
+    if not told.exists():
+        return None
+    found = re.search(r"^MemAvailable:\s+(\d+) kB$", told.read_text(), re.MULTILINE)
+    return None if found is None else 1024 * int(found[1])
+
 
 Vector = Float64[np.ndarray, " m"]
 Part = tuple[int, Vector, Vector, Vector, Vector] | Int[np.ndarray, " codes"]

@@ -10,7 +10,7 @@ A feature is written as its column's name, or as an expression around it:
     a category that takes levels never seen in training as "other" instead of refusing them
 ``popularity(hotel_id)``
     one number for a column of names: how much more often than by chance the items of this name
-    are chosen in training sets; see :mod:`setwise.choices.popularity`
+    are chosen in training sets; see :mod:`setwise.choices.schema`
 ``impute(review)``
     missing numbers become the training median, with an indicator column; a missing category
     becomes a level of its own

@@ -22,29 +22,26 @@ from setwise.cli import (
     tune,
     violations,
 )
-from setwise.cli.cluster import Cluster, MayUseCluster
+from setwise.cli.cluster import Cluster, FitCluster, Machines, MayUseCluster, MinWorkers, Workers
 from setwise.cli.cluster import crew as crew_of
 from setwise.cli.source import (
     TABLE_HELP,
     Decimal,
     Encoding,
     Json,
-    Sep,
-    Source,
-    may_take_source,
-    names,
-    seed_option,
-    takes_source,
-)
-from setwise.cli.together import FitCluster, Machines, MinWorkers, Workers
-from setwise.cli.values import (
     Objective,
     OnDuplicate,
     OnMultiple,
     OnNone,
     Preset,
+    Sep,
+    Source,
     SplitBy,
     StopOn,
+    may_take_source,
+    names,
+    seed_option,
+    takes_source,
 )
 
 
@@ -136,7 +133,7 @@ def fit(
     Example: setwise fit swissmetro --model sda --out swissmetro.setwise
     """
     from setwise._files import check_folder, check_writable, kept_elsewhere
-    from setwise.choices.records import few
+    from setwise.choices.reading import few
     from setwise.estimators import configured
 
     check_writable(out, source.reads())
@@ -273,9 +270,8 @@ def compare(
     estimators = {name: named(name, preset.value) for name in chosen}
     choices = source.read(seed)
     show.dropped(choices)
-    from setwise.experiments import compare as run
-    from setwise.experiments import write_report
-    from setwise.experiments.report import HEADS, cells, note
+    from setwise.comparison.compare import compare as run
+    from setwise.reports.comparison import HEADS, cells, note, write_report
     from setwise.tuning import Tuning
 
     space = tune.SPACES[preset]

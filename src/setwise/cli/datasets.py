@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from setwise.cli import show
-from setwise.cli.source import Json, seed_option
-from setwise.cli.values import Outcome, RawName, View
+from setwise.cli.source import Json, Outcome, RawName, View, seed_option
 
 app = typer.Typer(help="Shipped tables, generators with known truth, and public raw files.")
 
@@ -19,10 +18,11 @@ def listing(context: typer.Context, json: Json = False) -> None:
     if context.invoked_subcommand is not None:
         return
     from setwise import datasets as room
+    from setwise.paper import RAW
 
     raw = [
         {"name": one.name, "kind": "raw", "summary": one.summary, "source": one.source}
-        for one in room.RAW.values()
+        for one in RAW.values()
     ]
     known = [asdict(one) for one in room.catalogue()] + raw
     if json:
@@ -68,14 +68,14 @@ def imitate(
 
     Example: setwise datasets imitate expedia --sets 500 --out downloads
     """
-    from setwise import datasets as room
     from setwise._errors import InputError
+    from setwise.paper import imitate
 
     if zipped and name is RawName.amadeus:
         raise InputError("--zipped is for expedia and outbrain; amadeus is one Parquet file")
     options: dict[str, Any] = {"zipped": True} if zipped else {}
     with show.counting_bar("sets") as on_sets:
-        truth = room.imitate(
+        truth = imitate(
             name.value, out, sets, seed, on_sets=lambda done: on_sets(done, sets), **options
         )
     show.note(
@@ -103,13 +103,13 @@ def build(
 
     Example: setwise datasets build expedia --raw downloads --out expedia.setwise-data
     """
-    from setwise import datasets as room
     from setwise._errors import InputError
+    from setwise.paper import build
 
     if outcome is not Outcome.click and name is not RawName.expedia:
         raise InputError(f"--outcome is for expedia; {name.value} has one outcome only")
     options: dict[str, Any] = {"outcome": outcome.value} if name is RawName.expedia else {}
     with show.steps() as on_step:
-        choices = room.build(name.value, raw, out, view.value, on_step, **options)
+        choices = build(name.value, raw, out, view.value, on_step, **options)
     show.dropped(choices)
     show.note(f"wrote {out}: {choices}")

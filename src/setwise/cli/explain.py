@@ -41,8 +41,7 @@ def explain(
     from setwise.cli.tables import csv_format, is_data_file, read_table
     from setwise.consequences import Remove, Reprice
     from setwise.estimators import load
-    from setwise.experiments import explain_model, write_explanation
-    from setwise.experiments.explain_report import typed_values
+    from setwise.reports.explain import explain_model, typed_values, write_explanation
 
     if where is not None and times is None:
         raise InputError("--where says in which rows --times counts; give --times too")

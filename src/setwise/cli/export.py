@@ -29,7 +29,7 @@ def export(
     """
     import json as plain
 
-    from setwise.export import export_onnx
+    from setwise.scoring.onnx_file import export_onnx
 
     about = export_onnx(model, out)
     items, context = plain.loads(about["items"]), plain.loads(about["context"])

@@ -11,7 +11,7 @@ from setwise.cli.cluster import crew as crew_of
 from setwise.cli.source import TABLE_HELP, Decimal, Encoding, Json, Sep
 
 if TYPE_CHECKING:
-    from setwise.prediction import RowModel
+    from setwise.scoring.prediction_rows import RowModel
 
 ModelFile = Annotated[Path, typer.Argument(help="A model file written by 'setwise fit'.")]
 
@@ -42,14 +42,9 @@ def predict(
     from setwise._errors import InputError
     from setwise.choices import read_like
     from setwise.choices.table_files import is_there
-    from setwise.cli.tables import (
-        check_table,
-        csv_format,
-        is_data_file,
-        read_table,
-        write_table,
-    )
-    from setwise.prediction import Predictions, predict_file
+    from setwise.cli.tables import check_table, csv_format, is_data_file, read_table, write_table
+    from setwise.scoring.prediction import predict_file
+    from setwise.scoring.prediction_rows import Predictions
 
     form = csv_format(table, sep, decimal, encoding)
     if is_there(table) and Path(table).is_dir():
@@ -84,8 +79,8 @@ def _scorer(path: Path) -> "RowModel":
 
     Trees, and files of older setwise, have no graph to score by: the estimator does it.
     """
-    from setwise.artifact import Artifact
-    from setwise.scorer import Scorer
+    from setwise.scoring.model_file import Artifact
+    from setwise.scoring.scorer import Scorer
 
     artifact = Artifact.read(path)
     if artifact.graph is not None:
@@ -98,7 +93,7 @@ def _scorer(path: Path) -> "RowModel":
 
 def _predict_folder(model: Path, folder: Path, out: Path | None, cluster: str | None) -> None:
     from setwise._errors import InputError
-    from setwise.prediction.folder import predict_folder
+    from setwise.scoring.predict_folder import predict_folder
 
     if out is None:
         raise InputError(f"{folder} is a folder; name a folder for its predictions with --out")

@@ -15,12 +15,19 @@ import typer
 from setwise.cli import show
 from setwise.cli.cluster import Cluster
 from setwise.cli.cluster import crew as crew_of
-from setwise.cli.source import Json, Source, seed_option
-from setwise.cli.values import Outcome, PaperPart, RawName, ReproducePreset
+from setwise.cli.source import (
+    Json,
+    Outcome,
+    PaperPart,
+    RawName,
+    ReproducePreset,
+    Source,
+    seed_option,
+)
 
 if TYPE_CHECKING:
     from setwise.choices import Choices
-    from setwise.experiments import reproduction as room
+    from setwise.paper import reproduction as room
 
 PART_HELP = (
     "table1: the 11 methods at the least size of sets; full: at every size; ablation: the eight "
@@ -69,8 +76,8 @@ def reproduce(
     Example: setwise reproduce table1 swissmetro --preset quick --out first-look
     """
     from setwise._files import check_folder
-    from setwise.datasets.raw import raw_files
-    from setwise.experiments import reproduction as room
+    from setwise.paper import reproduction as room
+    from setwise.paper.raw import raw_files
 
     given = {"splits": splits, "trials": trials, "sets": source.max_sets, "seed": seed}
     changed: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
@@ -103,7 +110,7 @@ def _sources(
     seed: int,
 ) -> "dict[str, room.Source]":
     """The data to reproduce on, by the names to show."""
-    from setwise.experiments.paper import MAX_ITEMS
+    from setwise.paper.published import MAX_ITEMS
 
     found: dict[str, Choices] = {}
     for name, path in raw.items():
@@ -123,7 +130,7 @@ def _sources(
 
 
 def _limited(choices: "Choices", sizes: tuple[int, ...] | None) -> "room.Source":
-    from setwise.experiments import reproduction as room
+    from setwise.paper import reproduction as room
 
     return room.Source(choices, sizes or (int(choices.sizes.max()),))
 
@@ -135,14 +142,14 @@ def _named(name: RawName, choices: "Choices") -> "dict[str, Choices]":
 
 
 def _raw(name: RawName, path: Path, outcome: Outcome) -> "Choices":
-    from setwise import datasets
     from setwise.choices import open_choices
     from setwise.cli.tables import is_data_file
+    from setwise.paper import load_raw
 
     if is_data_file(path):
         return open_choices(path)
     options: dict[str, Any] = {"outcome": outcome.value} if name is RawName.expedia else {}
-    choices = datasets.load_raw(name.value, path, "paper", **options)
+    choices = load_raw(name.value, path, "paper", **options)
     show.dropped(choices)
     return choices
 
@@ -150,10 +157,11 @@ def _raw(name: RawName, path: Path, outcome: Outcome) -> "Choices":
 def _default(seed: int) -> "dict[str, Choices]":
     """A shipped table, and generated files in the format of the paper's Expedia."""
     from setwise import datasets
+    from setwise.paper import imitate, load_raw
 
     with tempfile.TemporaryDirectory() as folder:
-        datasets.imitate("expedia", folder, GENERATED_SETS, seed)
-        expedia = datasets.load_raw("expedia", folder, "paper").limit(10)
+        imitate("expedia", folder, GENERATED_SETS, seed)
+        expedia = load_raw("expedia", folder, "paper").limit(10)
     show.note("no data are named: using swissmetro, and generated data in Expedia's format")
     return {"Swissmetro": datasets.load("swissmetro"), "generated hotels": expedia}
 

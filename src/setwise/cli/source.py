@@ -1,18 +1,120 @@
-"""The options that say where choices come from, shared by every command that reads a table."""
+"""The values that options can take.
+
+The options that say where choices come from, shared by every command that reads a table.
+"""
 
 import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from setwise.cli.values import OnDuplicate, OnMultiple, OnNone, RawName, View
-
 if TYPE_CHECKING:
     from setwise.choices import Choices
+
+
+class OnNone(StrEnum):
+    """What to do with sets without a choice."""
+
+    error = "error"
+    drop = "drop"
+    outside = "outside"
+
+
+class OnMultiple(StrEnum):
+    """What to do with sets of several choices."""
+
+    error = "error"
+    drop = "drop"
+
+
+class OnDuplicate(StrEnum):
+    """What to do with repeated rows."""
+
+    error = "error"
+    drop = "drop"
+    keep = "keep"
+
+
+class SplitBy(StrEnum):
+    """What stays together in a split."""
+
+    set = "set"
+    group = "group"
+    time = "time"
+
+
+class Preset(StrEnum):
+    """Arguments of the models."""
+
+    default = "default"
+    paper = "paper"
+
+
+class StopOn(StrEnum):
+    """The validation measure that early stopping watches."""
+
+    nll = "nll"
+    accuracy = "accuracy"
+
+
+class Objective(StrEnum):
+    """What training minimises."""
+
+    cross_entropy = "cross_entropy"
+    pairwise = "pairwise"
+    listwise = "listwise"
+
+
+class SpaceName(StrEnum):
+    """Search spaces."""
+
+    paper = "paper"
+    training = "training"
+    wide = "wide"
+
+
+class RawName(StrEnum):
+    """Public data sets whose raw files setwise reads."""
+
+    expedia = "expedia"
+    outbrain = "outbrain"
+    amadeus = "amadeus"
+
+
+class View(StrEnum):
+    """Features of a public data set."""
+
+    paper = "paper"
+    full = "full"
+
+
+class ReproducePreset(StrEnum):
+    """How thorough a reproduction is."""
+
+    quick = "quick"
+    paper = "paper"
+
+
+class PaperPart(StrEnum):
+    """Parts of the paper."""
+
+    table1 = "table1"
+    ablation = "ablation"
+    full = "full"
+    figures = "figures"
+    all = "all"
+
+
+class Outcome(StrEnum):
+    """What counts as Expedia's choice."""
+
+    click = "click"
+    book = "book"
 
 
 def seed_option(text: str) -> Any:
@@ -110,16 +212,16 @@ class Source:
 
     def reads(self) -> list[str | Path]:
         """The files that are read, which nothing may be written over."""
-        from setwise.datasets.raw import raw_files
+        from setwise.paper.raw import raw_files
 
         if self.like is not None and self.table:
             return [*raw_files(self.table)]
         return [] if Path(self.table).is_dir() else [self.table]
 
     def _whole(self) -> "Choices":
-        from setwise import datasets
         from setwise.choices import open_choices
         from setwise.cli.tables import csv_format, is_data_file
+        from setwise.paper import load_raw
 
         if self.like is not None or is_data_file(self.table):
             csv_format(None, self.sep, self.decimal, self.encoding)
@@ -129,7 +231,7 @@ class Source:
             return open_choices(self.table)
         if self.like is not None:
             self._refuse_roles(f"like {self.like.value}, which has its own")
-            return datasets.load_raw(self.like.value, self.table, self.view.value)
+            return load_raw(self.like.value, self.table, self.view.value)
         return self._read_table()
 
     def _refuse_roles(self, what: str) -> None:

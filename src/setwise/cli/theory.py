@@ -48,16 +48,16 @@ def rationalise(
     """
     from setwise._errors import InputError
     from setwise._files import check_writable
-    from setwise.experiments import write_rationalisation
-    from setwise.experiments.rationalise_report import (
+    from setwise.paper.theory import ChoiceFunction
+    from setwise.paper.theory import rationalise as run
+    from setwise.paper.theory.choice_functions import written
+    from setwise.paper.theory.rationalise_report import (
         SET_HEADS,
         checked,
         rationalisation_json,
         set_rows,
+        write_rationalisation,
     )
-    from setwise.theory import ChoiceFunction
-    from setwise.theory import rationalise as run
-    from setwise.theory.choice_functions import written
 
     if (choices is None) == (random is None):
         raise InputError("give choices, such as ab:a,bc:b,ac:c,abc:a, or --random 4, one of them")
@@ -93,7 +93,7 @@ def bases(json: Json = False) -> None:
 
     Example: setwise theory bases
     """
-    from setwise.experiments.rationalise_report import BASIS_HEADS, UNDECIDED, basis_verdicts
+    from setwise.paper.theory.rationalise_report import BASIS_HEADS, UNDECIDED, basis_verdicts
 
     verdicts = basis_verdicts()
     if json:
@@ -129,7 +129,7 @@ def model(
     from setwise.choices import open_choices
     from setwise.cli.tables import csv_format, is_data_file, read_table
     from setwise.estimators import load
-    from setwise.experiments import examine_theory, write_theory_report
+    from setwise.paper.theory.model_report import examine_theory, write_theory_report
 
     if report is not None:
         check_writable(report, reads=[model, table])

@@ -8,11 +8,10 @@ import typer
 from setwise.cli import show
 from setwise.cli.cluster import Cluster
 from setwise.cli.cluster import crew as crew_of
-from setwise.cli.source import Json, Source, seed_option
-from setwise.cli.values import Preset, SpaceName, SplitBy
+from setwise.cli.source import Json, Preset, Source, SpaceName, SplitBy, seed_option
 
 if TYPE_CHECKING:
-    from setwise.experiments import TunedSplit
+    from setwise.comparison.tuned_splits import TunedSplit
     from setwise.tuning import Space
 
 SPACES = {Preset.default: "training", Preset.paper: "paper"}
@@ -65,8 +64,8 @@ def tune(
     Example: setwise tune swissmetro --model sda --vary ensemble=1 --trials 50 --out tuned.setwise
     """
     from setwise._files import check_outputs, kept_elsewhere
+    from setwise.comparison.tuned_splits import tune_splits
     from setwise.estimators import named
-    from setwise.experiments import tune_splits
     from setwise.tuning import Tuning, tunable, with_arguments
 
     check_outputs([out, plot, storage_file(storage)], source.reads())
@@ -114,7 +113,7 @@ def _space(name: str, vary: list[str]) -> "Space":
 
 def _draw(done: "list[TunedSplit]", plot: Path) -> None:
     from setwise._files import whole_file
-    from setwise.experiments import tuning_history
+    from setwise.reports.figures import tuning_history
 
     with whole_file(plot) as beside:
         beside.write_text(tuning_history([one.tuned for one in done]), "utf-8")

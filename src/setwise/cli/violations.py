@@ -10,7 +10,7 @@ from setwise.cli.predict import ModelFile
 from setwise.cli.source import TABLE_HELP, Decimal, Encoding, Json, Sep, names
 
 if TYPE_CHECKING:
-    from setwise.experiments import IIAReport
+    from setwise.reports.iia import IIAReport
 
 BY_HELP = (
     "Column whose levels are alternatives, or several 0/1 columns by commas: shows who gains when "
@@ -60,8 +60,10 @@ def violations(
     from setwise.choices import open_choices
     from setwise.cli.tables import csv_format, is_data_file, read_table
     from setwise.estimators import load
-    from setwise.experiments import decoy_map, examine_iia, trial_effects, write_iia_report
-    from setwise.violations.people import people
+    from setwise.reports.decoy import decoy_map
+    from setwise.reports.effects import trial_effects
+    from setwise.reports.iia import examine_iia, write_iia_report
+    from setwise.violations.clusters import people
 
     others = [] if beside is None else names("--beside", beside)
     if report is not None:
@@ -126,8 +128,8 @@ def _refuse(
 
 
 def _show(found: "IIAReport") -> None:
-    from setwise.experiments.effects_report import TRIAL_HEADS
-    from setwise.experiments.iia_report import HEADS
+    from setwise.reports.effects import TRIAL_HEADS
+    from setwise.reports.iia import HEADS
 
     show.table(HEADS, found.rows(), title=f"{found.model} on {found.data}", numbers=False)
     if found.between is not None:

@@ -1,27 +1,143 @@
-"""Training one model on all machines of a Ray cluster, through the death of some of them.
+"""Joining JAX's own multi-process runtime, after which fits are fits of all processes together.
+
+:mod:`setwise.training.processes` says what that means. Every process runs the same program, which
+Ray starts (:mod:`setwise.cluster.training`), or SLURM, or Open MPI.
+
+What each process of a fit on a Ray cluster does, and where the first writes how it stands.
+
+Training one model on all machines of a Ray cluster, through the death of some of them.
 
 Ray starts a process on each machine (or for each GPU) and tells where the first of them listens;
-they join JAX's runtime (:mod:`setwise.cluster.processes`) and fit together. If one is lost, all are
+they join JAX's runtime (:mod:`setwise.cluster.training`) and fit together. If one is lost, all are
 ended, since the others wait for its share of a sum for ever; as many as there is room for begin
 again at the last checkpoint.
 """
 
+import socket
 import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from setwise._errors import InputError
 from setwise._files import make_folder
-from setwise.cluster.connection import RUNNING, OnLost, on_ray
-from setwise.cluster.fitting import Board, Job, Process, Read
+from setwise.choices import Choices
+from setwise.cluster.ray_executor import RUNNING, OnLost, on_ray
 from setwise.estimators import load
 from setwise.estimators.trained import TrainedEstimator
-from setwise.progress import Stand, drawn
+from setwise.training.progress import Stand, drawn, told_to
+
+SECONDS_TO_MEET = 300
+"""For which processes that came first wait for the last."""
+SECONDS_OF_SILENCE = 30
+"""After which a process that is not heard of counts as dead, which ends the others."""
+
+SECONDS_TO_PART = 24 * 3600
+"""For which processes that are done wait for the first, which still writes and measures."""
+
+
+def join(address: str | None = None, processes: int | None = None, place: int | None = None) -> int:
+    """Become one of the processes that train together, before JAX computes anything.
+
+    Args:
+        address: where the first process is to listen, "host:port"; by default JAX asks what
+            started the processes (SLURM or Open MPI) for all three.
+        processes: how many there are.
+        place: which of them this is, from 0.
+
+    Returns the place.
+    """
+    import jax
+
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    try:
+        jax.distributed.initialize(
+            address, processes, place,
+            cluster_detection_method=None if address is None else "deactivate",
+            initialization_timeout=SECONDS_TO_MEET, heartbeat_timeout_seconds=SECONDS_OF_SILENCE,
+            shutdown_timeout_seconds=SECONDS_TO_PART,
+        )  # fmt: skip
+    except ValueError as error:
+        raise InputError(
+            f"the processes to train with cannot be found ({error}); start them all at once with "
+            "'srun setwise fit ...' in a SLURM job, or with mpirun"
+        ) from None
+    return jax.process_index()
+
+
+Read = Callable[[], Choices]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to fit, on what; every process reads the choices for itself."""
+
+    estimator: TrainedEstimator
+    read: Read
+    checkpoint: Path | None
+
+
+class Board:
+    """Where the first process writes how the fit stands, for the one that waits to read."""
+
+    def __init__(self) -> None:
+        self._stand: Stand | None = None
+
+    def write(self, stand: Stand) -> None:
+        self._stand = stand
+
+    def read(self) -> Stand | None:
+        return self._stand
+
+
+class Process:
+    """One of the processes, as Ray starts it."""
+
+    def address(self) -> str:
+        """Where this process could listen."""
+        import ray
+
+        with socket.socket() as probe:
+            probe.bind(("", 0))
+            return f"{ray.util.get_node_ip_address()}:{probe.getsockname()[1]}"
+
+    def unseen(self, paths: list[Path]) -> tuple[str, list[Path]]:
+        """This machine's name, and which of the paths are not there."""
+        return socket.gethostname(), [path for path in paths if not path.exists()]
+
+    def fit(
+        self, job: Job, address: str, processes: int, place: int, board: Any
+    ) -> tuple[bytes, list[str]] | None:
+        """Fit with the others; the first process gives the model's file, and warnings."""
+        join(address, processes, place)
+        told = place == 0 and board is not None
+        with warnings.catch_warnings(record=True) as raised, _written_on(board, told):
+            warnings.simplefilter("always", UserWarning)
+            fitted = job.estimator.fit(job.read(), checkpoint=job.checkpoint, progress=told)
+            if place > 0:
+                return None
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "model"
+                fitted.save(path)
+                return path.read_bytes(), [
+                    str(one.message) for one in raised if issubclass(one.category, UserWarning)
+                ]
+
+
+@contextmanager
+def _written_on(board: Any, told: bool) -> Iterator[None]:
+    """Fits in this block write on the board how they stand."""
+    if not told:
+        yield
+        return
+    with told_to(lambda stand: board.write.remote(stand)):
+        yield
+
 
 FAILURES = 3
 """In a row, without a checkpoint between them, after which a fit is given up."""

@@ -7,7 +7,7 @@ from setwise._errors import DataWarning
 from setwise.choices import Choices
 from setwise.doctor.derived import Derived, derived
 from setwise.estimators import Estimator
-from setwise.estimators.estimated import Estimated
+from setwise.estimators.maximum_likelihood import Estimated
 
 BOTH = (
     "ask for a finite change of both, with counterfactual(model, data, [Reprice('{of}', ...), "

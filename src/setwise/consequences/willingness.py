@@ -22,7 +22,7 @@ from setwise.estimators import (
 )
 from setwise.estimators.base import fitted
 from setwise.estimators.basic import LinearScorer
-from setwise.estimators.estimated import Estimated
+from setwise.estimators.maximum_likelihood import Estimated
 from setwise.estimators.summary import NORMAL
 
 UTILITY = (

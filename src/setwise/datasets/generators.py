@@ -1,12 +1,28 @@
 """Classical models as generators: multinomial, nested and mixed logit.
 
 Every item has features x ~ N(0, 1), in the columns x0, x1, ...
+
+The three context effects of the literature, in sets of three options.
+
+Options have two attributes, x1 and x2, higher is better in both. A is strong in x1, B in x2; they
+trade off along a line x1 + x2 = const. Where the third option lies decides whom it helps:
+
+attraction
+    a decoy just below the favoured option, dominated by it and not by the other
+compromise
+    an extreme option beyond the favoured one, which becomes the middle
+similarity
+    a near copy of the other option, which shares its attention; the favoured one stands alone
+
+Who profits follows from the attributes alone (:func:`context_scores`), never from a label. A
+model that scores items alone cannot learn it. Nor can one that sees the set's mean only: the
+place on the line varies far more from set to set than the third option moves the mean.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Bool, Float, Float64, Int
 
 from setwise._errors import InputError
 from setwise.datasets.generated import (
@@ -189,3 +205,135 @@ def _shares(shares: Weights | None, classes: int) -> Float64[np.ndarray, " k"]:
     if (pi <= 0).any():
         raise InputError(f"shares={pi.tolist()} must be positive")
     return pi / pi.sum()
+
+
+CONDITIONS = ("attraction", "compromise", "similarity")
+ALIKE = 0.9
+"""Options no further apart than this in both attributes are alike, unless one dominates."""
+
+
+def decoy(
+    sets: int = 1000,
+    seed: int = 0,
+    attraction: float = 1.0,
+    compromise: float = 1.0,
+    similarity: float = 1.0,
+    beta: Sequence[float] | Float[np.ndarray, "2"] = (2.0, 2.0),
+) -> Generated:
+    """Choices among A, B and a third option: P(x | s) = softmax of :func:`context_scores`.
+
+    The columns ``condition``, ``favours`` ("A" or "B") and ``option`` ("A", "B" or "third") say
+    how a set was made; the options stand in random order.
+
+    Args:
+        sets: how many choices; each is of a random condition and favours A or B at random.
+        seed: the same seed gives the same data.
+        attraction: by how much that condition raises the log-odds of favoured against other option.
+        compromise: the same for compromise.
+        similarity: the same; with log 2 the two alike options together get what one would.
+        beta: the weights of x1 and x2.
+
+    >>> drawn = decoy(sets=4)
+    >>> drawn.items, sorted(set(drawn.columns["option"].tolist()))
+    (('x1', 'x2'), ['A', 'B', 'third'])
+    """
+    rng, weights = generator(seed), numbers("beta", beta, (2,))
+    given = zip(CONDITIONS, (attraction, compromise, similarity), strict=True)
+    strengths = {name: float(numbers(name, value, ())) for name, value in given}
+    sets = whole("sets", sets, least=1)
+    condition, favours = rng.integers(3, size=sets), rng.integers(2, size=sets)
+    order = rng.permuted(np.tile(np.arange(3), (sets, 1)), axis=1)
+    x = np.take_along_axis(_options(rng, condition, favours), order[:, :, None], axis=1)
+    owner = np.repeat(np.arange(sets), 3)
+    truth = softmax(context_scores(x, weights, **strengths).reshape(-1), owner)
+    columns = {
+        "set_id": owner,
+        "chosen": choose(rng, truth, owner),
+        "condition": np.array(CONDITIONS)[condition][owner],
+        "favours": np.array(["A", "B"])[favours][owner],
+        "option": np.array(["A", "B", "third"])[order.reshape(-1)],
+        "x1": x[:, :, 0].reshape(-1),
+        "x2": x[:, :, 1].reshape(-1),
+    }
+    return Generated(columns, ("x1", "x2"), truth, {"beta": weights, **strengths})
+
+
+def context_scores(
+    x: Float[np.ndarray, "sets n 2"],
+    beta: Float[np.ndarray, "2"],
+    attraction: float,
+    compromise: float,
+    similarity: float,
+) -> Float64[np.ndarray, "sets n"]:
+    """g(x, s) of every option of every set, from the attributes of the set and nothing else.
+
+    g(x, s) = < beta, x >
+            + attraction * [x dominates a z in s that another option of s does not dominate]
+            + compromise * [x is neither best nor worst in either attribute, and none are alike]
+            + similarity * [two options of s are alike, and x is like none]
+
+    y dominates z if it is at least as good in both attributes and better in one. y and z are
+    alike if they differ by at most ``ALIKE`` in each attribute and neither dominates. In sets of
+    two the last three terms are zero: without a third option there is no context.
+
+    >>> middle = np.array([[[1.0, 5.0], [3.0, 3.0], [5.0, 1.0]]])
+    >>> context_scores(middle, np.ones(2), 1.0, 1.0, 1.0).tolist()
+    [[6.0, 7.0, 6.0]]
+    """
+    dominates, alike = _dominates(x), _alike(x)
+    n = x.shape[1]
+    # With n - 1 dominators every option but z itself dominates z, which sets none of them apart.
+    asymmetric = dominates & (dominates.sum(1, keepdims=True) < n - 1)
+    inside = ((x > x.min(1, keepdims=True)) & (x < x.max(1, keepdims=True))).all(2)
+    like_another = np.any(alike, axis=2)
+    any_alike = np.any(like_another, axis=1, keepdims=True)
+    return (
+        x @ beta
+        + attraction * asymmetric.any(2)
+        + compromise * (inside & ~any_alike)
+        + similarity * (any_alike & ~like_another)
+    )
+
+
+def _dominates(x: Float[np.ndarray, "sets n 2"]) -> Bool[np.ndarray, "sets n n"]:
+    """Whether the first option dominates the second."""
+    ahead = x[:, :, None] - x[:, None, :]
+    return (ahead >= 0).all(-1) & (ahead > 0).any(-1)
+
+
+def _alike(x: Float[np.ndarray, "sets n 2"]) -> Bool[np.ndarray, "sets n n"]:
+    """Whether two different options are close, and neither is better."""
+    near = (np.abs(x[:, :, None] - x[:, None, :]) <= ALIKE).all(-1)
+    dominates = _dominates(x)
+    itself = np.eye(x.shape[1], dtype=bool)
+    return near & ~dominates & ~dominates.swapaxes(1, 2) & ~itself
+
+
+def _options(
+    rng: np.random.Generator, condition: Int[np.ndarray, " sets"], favours: Int[np.ndarray, " sets"]
+) -> Float64[np.ndarray, "sets 3 2"]:
+    """A, B and the third option of each set, as (5 + t + q, 5 - t + q): place t and quality q.
+
+    All noise is bounded, so that each set shows the effect of its condition and no other: y
+    dominates z if q_y - q_z >= |t_y - t_z|; else they are alike if |t_y - t_z| + |q_y - q_z| is at
+    most ``ALIKE``. The bounds below keep clear of both limits.
+    """
+    sets = len(condition)
+
+    def between(low: float, high: float) -> Float64[np.ndarray, " sets"]:
+        return rng.uniform(low, high, sets)
+
+    centre, half = between(-3.0, 3.0), between(0.8, 1.2)
+    side = np.where(favours == 0, 1, -1)  # A lies at larger t
+    favoured, other = centre + side * half, centre - side * half
+    quality = rng.uniform(-0.1, 0.1, (sets, 3))
+    quality_of_favoured = quality[np.arange(sets), favours]
+    third = np.choose(condition, [
+        favoured + between(-0.1, 0.1),
+        favoured + side * 2 * half * between(0.8, 1.2),  # at least 1.28 away
+        other + between(0.25, 0.4) * rng.choice([-1, 1], sets),  # more than qualities differ
+    ])  # fmt: skip
+    is_attraction = condition == CONDITIONS.index("attraction")
+    quality[is_attraction, 2] = (quality_of_favoured - between(0.25, 0.45))[is_attraction]
+    t = np.stack([centre + half, centre - half, third], 1)
+    return np.stack([5 + t + quality, 5 - t + quality], 2)

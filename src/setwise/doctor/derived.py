@@ -15,8 +15,8 @@ from jaxtyping import Bool, Float, Int
 
 from setwise.choices import Choices
 from setwise.choices.columns import Column
-from setwise.doctor.examination import Finding
-from setwise.doctor.examined import Examined, features_of
+from setwise.doctor.column import Examined, features_of
+from setwise.doctor.report import Finding
 from setwise.doctor.sets import Sets
 
 ROWS = 2_000

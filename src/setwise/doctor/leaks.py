@@ -3,16 +3,30 @@
 Asked of sets with exactly one choice in which the items differ in the feature. A score tells the
 choice if the chosen item alone is first in 95 % of them, or if it beats 97 % of the other items
 (ties count half), so that a mark on the chosen item and on a few others is found as well.
+
+Columns that hold the answer: with the alternative of each row they determine the choice.
+
+After ``pd.wide_to_long`` the column that says what was chosen stands on every row: it is the same
+for all items of a set, and beside a column that names the alternatives it tells the choice. Two
+ways are looked for, in sets with exactly one choice: its value is that of the chosen row in another
+column; or each of its values goes with one alternative, which is then always the chosen one.
+
+Neither may fail in a single set, and each has to say far more than how often the alternatives are
+chosen does (rates are learned on every second set, and asked of the others). In the second way only
+values count that many sets have: names that occur a few times determine anything.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 
-from setwise.doctor.examination import Finding, percent
-from setwise.doctor.examined import Examined
+from setwise.choices import Choices
+from setwise.choices.columns import Column
+from setwise.doctor.column import Examined, features_of
+from setwise.doctor.report import Finding, percent
+from setwise.doctor.sets import Sets
 
 FIRST = 0.95
 BEATEN = 0.97
@@ -154,3 +168,231 @@ class _Told:
                 continue
             return Finding("warning", "leak", told, REMEDY, self.one.name, **sets.sets_where(asked))
         return None
+
+
+SETS = 10_000
+ROWS = 100_000
+FIRST_SETS = 200  # nearly all pairs of columns fail in these
+SURPRISE = 25.0  # nats beyond what the rates of alternatives say: e**-25 by chance
+REPEATED = 10  # sets that share a value, for it to count
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """A column that determines the choice, with that of the alternatives (or several, or none)."""
+
+    column: str
+    alternatives: tuple[str, ...]
+    equal: bool
+    """Whether its value is that of the chosen row; else each value goes with one alternative."""
+
+    def __str__(self) -> str:
+        text = f"column '{self.column}' gives the choice away: it is the same for all items of a "
+        if not self.alternatives:
+            return text + "set, and tells at which place of its set the chosen row stands"
+        names = ", ".join(f"'{name}'" for name in self.alternatives)
+        if self.equal:
+            return text + f"set, and equals {names} of the chosen item"
+        return text + f"set, and with {names} it tells the chosen item"
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it."""
+        return f"leave '{self.column}' out of items and context"
+
+    def finding(self) -> Finding:
+        """For an examination."""
+        return Finding("warning", "leak", str(self), self.remedy, self.column)
+
+
+@dataclass
+class Answers:
+    """Columns of sets at even distances, and which of them hold the answer."""
+
+    sets: Sets
+    fixed: dict[str, Column] = field(default_factory=dict)
+    """One value a set: columns that are the same for all items of each."""
+    varying: dict[str, Column] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        telling = np.flatnonzero(self.sets.telling)
+        step = max(1, -(-len(telling) // SETS), -(-self.sets.rows // ROWS))
+        self._taken: Int[np.ndarray, " sets"] = telling[::step]
+        sizes = self.sets.sizes[self._taken]
+        starts = np.cumsum(sizes) - sizes
+        self._rows: Int[np.ndarray, " rows"] = np.arange(sizes.sum()) - np.repeat(
+            starts - self.sets.offsets[self._taken], sizes
+        )
+        self._starts, self._sizes = starts, sizes
+        self._known: dict[tuple[tuple[str, ...], int], Int[np.ndarray, " rows"]] = {}
+        self._chosen = starts + self.sets.chosen_at[self._taken] - self.sets.offsets[self._taken]
+
+    def add(self, one: Examined) -> None:
+        """Take a feature in, unless it has missing values or tells the choice by itself."""
+        if not len(self._taken):
+            return
+        column = one.column.take(self._rows)
+        if column.missing.any():
+            return
+        first = column.values[self._starts]
+        if (np.repeat(first, self._sizes) == column.values).all():
+            self.fixed[one.name] = Column(first, column.levels)
+        elif one.role == "item":
+            self.varying[one.name] = column
+
+    def found(self, leaks: tuple[str, ...] = (), certain: bool = True) -> Iterator[Answer]:
+        """The columns that hold the answer; those that leak by themselves are not looked at.
+
+        Without ``certain`` it is enough that no set contradicts.
+        """
+        if not self.fixed or not len(self._taken):
+            return
+        others: list[tuple[str, ...]]
+        others = [(name,) for name in self.varying if name not in leaks]
+        two = tuple(name for (name, *_) in others if _two(self.varying[name].values))
+        others += [two] if len(two) > 1 else []
+        for name, column in self.fixed.items():
+            if (column.values == column.values[0]).all():
+                continue
+            equal = [names for names in others if self._equal(column, names, certain)]
+            if equal:
+                yield Answer(name, equal[0], equal=True)
+                continue
+            surprise = {names: self._mapped(column, names, certain) for names in (*others, ())}
+            best = max(surprise, key=lambda names: surprise[names])
+            if surprise[best] > SURPRISE:
+                yield Answer(name, best, equal=False)
+
+    def _codes(self, names: tuple[str, ...], sets: int) -> Int[np.ndarray, " rows"]:
+        """The alternative of each row by these columns together; by none, its place in the set."""
+        rows = int(self._sizes[:sets].sum())
+        if (names, rows) not in self._known:
+            codes = np.arange(rows) - np.repeat(self._starts[:sets], self._sizes[:sets])
+            for number, name in enumerate(names):
+                own = _codes(self.varying[name].values[:rows])
+                codes = own if number == 0 else _codes(codes * (own.max() + 1) + own)
+            self._known[names, rows] = codes
+        return self._known[names, rows]
+
+    def _equal(self, fixed: Column, names: tuple[str, ...], certain: bool) -> bool:
+        """Whether the chosen row has this value in the other column, in every set."""
+        both = comparable(fixed, self.varying[names[0]]) if len(names) == 1 else None
+        if both is None:
+            return False
+        mine, theirs = both
+        if not (mine[:FIRST_SETS] == theirs[self._chosen[:FIRST_SETS]]).all():
+            return False
+        if not (mine == theirs[self._chosen]).all():
+            return False
+        matching = np.repeat(mine, self._sizes) == theirs
+        return not certain or self._surprise(names, matching, np.ones(len(mine), bool)) > SURPRISE
+
+    def _mapped(self, fixed: Column, names: tuple[str, ...], certain: bool) -> float:
+        """How much is said by each value's going with one alternative, always the chosen one.
+
+        Nothing if it is not so in a single set, or if most sets have values of their own.
+        """
+        values = _codes(fixed.values)
+        often = np.bincount(values)[values] >= REPEATED
+        if certain and 2 * often.sum() < len(values):
+            return 0.0
+        goes_with = np.full(int(values.max()) + 1, -1)
+        for sets in (FIRST_SETS, len(values)):
+            codes = self._codes(names, sets)
+            chosen = codes[self._chosen[:sets]]
+            goes_with[values[:sets]] = chosen
+            if not (goes_with[values[:sets]] == chosen).all():
+                return 0.0
+        if not certain:
+            return np.inf
+        matching = np.repeat(goes_with[values], self._sizes) == codes
+        return self._surprise(names, matching, often)
+
+    def _surprise(
+        self,
+        names: tuple[str, ...],
+        matching: Bool[np.ndarray, " rows"],
+        counted: Bool[np.ndarray, " sets"],
+    ) -> float:
+        """How improbable it is that all chosen rows match, by the rates of their alternatives."""
+        codes = self._codes(names, len(self._taken))
+        asked = counted & (np.arange(len(self._taken)) % 2 == 1)
+        learned = np.repeat(np.arange(len(self._taken)) % 2 == 0, self._sizes)
+        marks = np.zeros(len(codes), bool)
+        marks[self._chosen] = True
+        rate = rates(marks, codes, learned)[codes]
+        share = np.add.reduceat(rate * matching, self._starts) / np.add.reduceat(rate, self._starts)
+        return float(-np.log(share[asked]).sum())
+
+
+def giveaways(choices: Choices) -> list[Finding]:
+    """Columns that tell the choice of these training sets without error, in a sample of them.
+
+    It is cheap enough for every fit: nearly all columns fail in the first sets.
+    """
+    few = _sample(choices, FIRST_SETS)
+    sets = Sets.of_choices(few)
+    suspects, answers = set(), Answers(sets)
+    for one in features_of(few, sets):
+        answers.add(one)
+        if any(leak(one, exact=True)):
+            suspects.add(one.name)
+    if not suspects and not any(answers.found(certain=False)):
+        return []
+    many = _sample(choices, SETS)
+    sets = Sets.of_choices(many)
+    findings: list[Finding] = []
+    answers = Answers(sets)
+    for one in features_of(many, sets):
+        if one.name in suspects:
+            findings += leak(one, exact=True)
+        answers.add(one)
+    leaks = tuple(finding.column for finding in findings if finding.column)
+    return [*findings, *(answer.finding() for answer in answers.found(leaks))]
+
+
+def _sample(choices: Choices, sets: int) -> Choices:
+    """Sets at even distances, so many at most, and not too many rows."""
+    step = max(-(-len(choices) // sets), -(-int(choices.offsets[-1]) // ROWS))
+    return choices if step <= 1 else choices.take(np.arange(0, len(choices), step))
+
+
+def comparable(
+    one: Column, other: Column
+) -> tuple[Shaped[np.ndarray, " n"], Shaped[np.ndarray, " m"]] | None:
+    """The values of two columns in a form in which equal ones are equal; None if there is none.
+
+    >>> numbers, names = Column(np.array([1.0, 3.0])), Column(np.array([0, 1]), ("1", "2"))
+    >>> [values.tolist() for values in comparable(numbers, names)]
+    [[1.0, 3.0], [1.0, 2.0]]
+    """
+    if one.levels is not None and other.levels is not None:
+        place = {level: code for code, level in enumerate(other.levels)}
+        codes = np.array([place.get(level, -1) for level in one.levels])
+        return codes[one.values], other.values
+    if one.kind == other.kind:
+        return one.values, other.values
+    numbers = [_numbers(one), _numbers(other)]
+    return None if any(each is None for each in numbers) else (numbers[0], numbers[1])  # type: ignore[return-value]
+
+
+def _numbers(column: Column) -> Float[np.ndarray, " n"] | None:
+    """The column as numbers; those of a category are read from its levels."""
+    if column.kind == "date":
+        return None
+    if column.levels is None:
+        return column.values.astype(np.float64)
+    try:
+        return np.array([float(level) for level in column.levels])[column.values]
+    except ValueError:
+        return None
+
+
+def _codes(values: Shaped[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    return np.unique(values, return_inverse=True)[1].reshape(-1)
+
+
+def _two(values: Shaped[np.ndarray, " n"]) -> bool:
+    """Whether there are two values in all, as in a dummy."""
+    low, high = values.min(), values.max()
+    return bool(low != high and ((values == low) | (values == high)).all())

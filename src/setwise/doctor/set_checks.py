@@ -1,4 +1,9 @@
-"""Checks of the sets and of what was chosen in them."""
+"""Checks of the sets and of what was chosen in them.
+
+Rows that repeat an earlier row in every column, found without having all columns at once.
+
+Pairs of features that are one another's multiples within sets.
+"""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -7,12 +12,18 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from setwise.choices.column_types import EXACT
-from setwise.doctor.examination import Finding, Summary, counted
+from setwise.doctor.column import understood
+from setwise.doctor.report import Finding, Summary, counted
 from setwise.doctor.sets import EXAMPLES, Sets, comparable
-from setwise.doctor.typed import understood
 
 if TYPE_CHECKING:
     import polars as pl
+
+from dataclasses import dataclass, field
+
+from jaxtyping import Float
+
+from setwise.doctor.column import Examined
 
 BARS = 12
 
@@ -144,3 +155,109 @@ def summary(
         rows, columns, len(sizes), choices,
         low, float(np.median(sizes)), float(sizes.mean()), high, tuple(bars),
     )  # fmt: skip
+
+
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: spreads the bits
+
+
+class RowHashes:
+    """A 64-bit hash of each row, made column by column.
+
+    Two different rows of ten million share a hash with a chance of 3 in a million.
+    """
+
+    def __init__(self, rows: int, wanted: bool = True):
+        self._hashes = np.zeros(rows, np.uint64) if wanted else None
+
+    def add(self, series: "pl.Series") -> None:
+        """Take a column in."""
+        if self._hashes is not None:
+            self._hashes *= MULTIPLIER
+            self._hashes ^= series.hash(0).to_numpy()
+
+    def repeated(self, ids: "pl.Series") -> Iterator[Finding]:
+        """The rows that repeat an earlier one; ``ids`` name the set of each row."""
+        import polars as pl
+
+        if self._hashes is None:
+            return
+        rows = (~pl.Series(self._hashes).is_first_distinct()).arg_true()
+        if len(rows) == 0:
+            return
+        first = rows.head(EXAMPLES)
+        sets = dict.fromkeys(str(one) for one in ids.gather(first) if one is not None)
+        yield Finding(
+            "error", "duplicate-rows",
+            f"{counted(len(rows), 'row', len(self._hashes))} equal to an earlier row in every "
+            "column",
+            'use on_duplicate="drop" (--on-duplicate drop) to keep the first of each, or "keep" if '
+            "they are different items",
+            rows=tuple(first.to_list()), sets=tuple(sets), count=len(rows),
+        )  # fmt: skip
+
+
+ROWS = 100_000
+SAME = 0.9999
+FEWEST_ROWS = 10
+
+
+@dataclass
+class Deviations:
+    """Deviations from set means, of all numbers, in sets at even distances (all, if few)."""
+
+    sets: Sets
+    names: list[str] = field(default_factory=list)
+    columns: list[Float[np.ndarray, " rows"]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        step = -(-self.sets.rows // ROWS)
+        taken = np.arange(len(self.sets)) % step == 0
+        self._rows: Int[np.ndarray, " rows"] = np.flatnonzero(self.sets.spread(taken))
+        sizes = self.sets.sizes[taken]
+        self._owner = np.repeat(np.arange(len(sizes)), sizes)
+        self._number = len(sizes)
+
+    def add(self, one: Examined) -> None:
+        """Take a feature in, if its numbers can be compared."""
+        if one.role != "item" or one.kind != "number" or one.feature.transform != "none":
+            return
+        values = one.values[self._rows]
+        there = np.isfinite(values)
+        if not there.any():
+            return
+        values = values / (np.abs(values[there]).max() or 1.0)  # large numbers overflow in squares
+        filled = np.where(there, values, 0.0)
+        present = np.bincount(self._owner, there, self._number)
+        means = np.bincount(self._owner, filled, self._number) / np.maximum(present, 1)
+        self.names.append(one.name)
+        self.columns.append(np.where(there, values - means[self._owner], np.nan))
+
+    def pairs(self) -> Iterator[Finding]:
+        """A finding for each feature that an earlier one makes superfluous."""
+        if len(self.names) < 2:
+            return
+        matrix = np.stack(self.columns)
+        alike = np.triu(_alike(np.nan_to_num(matrix), ~np.isnan(matrix)), k=1)
+        for later in range(1, len(self.names)):
+            if alike[:, later].any():
+                first, second = self.names[int(np.argmax(alike[:, later]))], self.names[later]
+                yield Finding(
+                    "warning", "collinear",
+                    f"columns '{first}' and '{second}' are the same up to a factor within sets (in "
+                    f"{self._number:,} sets compared), so that their coefficients cannot be told "
+                    "apart",
+                    "leave one of them out", second,
+                )  # fmt: skip
+
+
+def _alike(
+    deviations: Float[np.ndarray, "columns rows"], there: Bool[np.ndarray, "columns rows"]
+) -> Bool[np.ndarray, "columns columns"]:
+    """Whether |correlation| > 0.9999 over the rows in which both have a value."""
+    weights = there.astype(np.float64)
+    products = deviations @ deviations.T
+    squares = deviations**2 @ weights.T
+    norms = np.sqrt(squares * squares.T)
+    rounding = 1e-20 * weights.sum(1)[:, None]
+    enough = (weights @ weights.T >= FEWEST_ROWS) & (squares > rounding) & (squares.T > rounding.T)
+    return enough & (np.abs(products) > SAME * norms)

@@ -6,22 +6,22 @@ from pathlib import Path
 from setwise._arguments import path as check_path
 from setwise._errors import InputError
 from setwise._tensorfile import made_elsewhere
-from setwise.artifact import Artifact
 from setwise.estimators.base import Estimator
 from setwise.estimators.basic import RandomChoice, SingleFeature
 from setwise.estimators.boosting import LambdaMART
 from setwise.estimators.catalogue import ENTRIES, Entry, configured, everyone, named, zoo
-from setwise.estimators.companion import mnl_beside
+from setwise.estimators.fit_many import fit_together
 from setwise.estimators.loading import check_arrays, check_model
 from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL
 from setwise.estimators.mixed import MixedMNL
 from setwise.estimators.nested import NestedLogit
 from setwise.estimators.networks import SDA, SDE, SDW, ChoiceModel
 from setwise.estimators.rankers import AdaRank, SVMRank
+from setwise.estimators.reference_mnl import mnl_beside
 from setwise.estimators.streaming import predict_file
 from setwise.estimators.summary import Summary
-from setwise.estimators.together import fit_together
 from setwise.estimators.trained import TrainedEstimator
+from setwise.scoring.model_file import Artifact
 
 CLASSES: Mapping[str, type[Estimator]] = {
     cls.__name__: cls

@@ -16,15 +16,14 @@ from sklearn.exceptions import NotFittedError
 from setwise import _arguments
 from setwise._arguments import Check
 from setwise._errors import DataWarning, InputError
-from setwise.artifact import Artifact
 from setwise.choices import Choices, Encoded, Irregular, Schema, open_table, read_like, split
-from setwise.choices.checks import finite
-from setwise.choices.reading import from_matrix
-from setwise.choices.records import few, records
-from setwise.doctor.answers import giveaways
-from setwise.graph.tracing import traced
+from setwise.choices.reading import few, from_matrix, records
+from setwise.choices.validation import finite
+from setwise.doctor.leaks import giveaways
 from setwise.metrics import Metrics, Outcomes, predicted
 from setwise.models import Model
+from setwise.scoring.model_file import Artifact
+from setwise.scoring.tracing import traced
 from setwise.training import row_log_probabilities
 
 FEWEST_SETS = 20
@@ -208,7 +207,7 @@ class Estimator(BaseEstimator):
     ) -> None:
         """Write the fitted model to one file; :func:`setwise.load` reads it.
 
-        So does :func:`setwise.scorer.load`, without JAX.
+        So does :func:`setwise.scoring.load`, without JAX.
 
         Args:
             path: the file.

@@ -17,11 +17,11 @@ from scipy.optimize import brentq
 from setwise._arguments import one_of, optional, text
 from setwise._errors import InputError
 from setwise._trees import with_arrays
-from setwise.artifact import Artifact
 from setwise.choices import Choices, Encoded, Schema
 from setwise.estimators.base import FEWEST_SETS, Estimator, warn_if_perfect
 from setwise.metrics import Ranks
 from setwise.models import ZOO, Aggregation, Sizes
+from setwise.scoring.model_file import Artifact
 
 Direction = Literal["ascending", "descending"]
 SIGNS = {"descending": 1.0, "ascending": -1.0}

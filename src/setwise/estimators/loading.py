@@ -5,11 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from setwise._errors import InputError
-from setwise.artifact import Artifact
 from setwise.estimators.base import Estimator
-from setwise.estimators.estimated import Estimated
+from setwise.estimators.maximum_likelihood import Estimated
 from setwise.estimators.trained import TrainedEstimator
 from setwise.models import Model
+from setwise.scoring.model_file import Artifact
 
 MAY_BE_UNKNOWN = ("covariance",)
 """Arrays in which a number that was not identified is NaN."""

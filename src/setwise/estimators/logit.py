@@ -11,7 +11,7 @@ from jaxtyping import Float
 from setwise._trees import with_arrays
 from setwise.choices import Choices, Encoded, Schema
 from setwise.doctor.derived import derived
-from setwise.estimators.estimated import (
+from setwise.estimators.maximum_likelihood import (
     STATISTICS,
     Estimated,
     check_identified,

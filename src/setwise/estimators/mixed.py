@@ -18,14 +18,14 @@ from setwise._trees import with_arrays
 from setwise.choices import Choices, Encoded, Schema
 from setwise.doctor.derived import derived
 from setwise.estimators.base import held_out
-from setwise.estimators.estimated import (
+from setwise.estimators.maximum_likelihood import (
     Estimated,
     check_identified,
     warn_if_certain,
     without_context,
 )
 from setwise.estimators.summary import Summary, reasons
-from setwise.models.mixture import Mixture
+from setwise.models.mixtures import Mixture
 from setwise.training import Optimum, maximise, row_log_probabilities
 from setwise.training.likelihood import Maximum, maximise_likelihood
 

@@ -15,7 +15,7 @@ from setwise._errors import InputError
 from setwise._trees import with_arrays
 from setwise.choices import Choices, Encoded, Schema
 from setwise.doctor.derived import derived
-from setwise.estimators.estimated import (
+from setwise.estimators.maximum_likelihood import (
     Estimated,
     check_identified,
     warn_if_certain,
@@ -23,7 +23,7 @@ from setwise.estimators.estimated import (
     without_context,
 )
 from setwise.estimators.summary import Summary, reasons
-from setwise.models.nested import Nested
+from setwise.models.mixtures import Nested
 from setwise.training import maximise
 from setwise.training.likelihood import Maximum, maximise_likelihood
 

@@ -13,13 +13,7 @@ from sklearn.svm import LinearSVC
 
 from setwise._arguments import number, optional, seed, whole
 from setwise.choices import Encoded, Schema
-from setwise.estimators.basic import (
-    SIGNS,
-    LinearScorer,
-    chosen_of,
-    one_feature_measures,
-    shares,
-)
+from setwise.estimators.basic import SIGNS, LinearScorer, chosen_of, one_feature_measures, shares
 from setwise.metrics import Ranks
 
 # Of C, in units of one over the number of pairs, so that the penalty means the same in any data;

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from setwise import prediction
 from setwise.choices import Encoded, Schema
 from setwise.estimators.base import Estimator
-from setwise.prediction import OnRows
-from setwise.scorer import Scorer
+from setwise.scoring import prediction
+from setwise.scoring.prediction_rows import OnRows
+from setwise.scoring.scorer import Scorer
 
 
 def predict_file(
@@ -20,10 +20,10 @@ def predict_file(
 
     The numbers are those of ``estimator.predict_proba`` and ``estimator.predict`` for the whole
     table, up to the rounding of float32; memory is bounded whatever the file's size. A model read
-    by :func:`setwise.scorer.load` in place of the estimator gives them without JAX, and faster:
+    by :func:`setwise.scoring.load` in place of the estimator gives them without JAX, and faster:
     that is what ``setwise predict`` does.
 
-    Arguments as of :func:`setwise.prediction.predict_file`.
+    Arguments as of :func:`setwise.scoring.prediction.predict_file`.
 
     >>> import tempfile, polars as pl, setwise as sw
     >>> drawn = sw.datasets.generate("mnl", sets=100, seed=0)

@@ -15,11 +15,10 @@ from setwise import _arguments
 from setwise._arguments import SEEDS, Check, instance, seed, whole
 from setwise._errors import InputError
 from setwise._trees import named_arrays, with_arrays
-from setwise.artifact import Artifact
 from setwise.choices import Choices, Encoded, Encoding, Schema
 from setwise.estimators.base import FEWEST_SETS, Estimator, Some, warn_if_perfect
 from setwise.models import Blueprint, Ensemble, Model, Sizes
-from setwise.progress import epoch_bar, population_bar
+from setwise.scoring.model_file import Artifact
 from setwise.training import (
     Fit,
     Interrupted,
@@ -34,6 +33,7 @@ from setwise.training import (
     weigh,
     worse_than_guessing,
 )
+from setwise.training.progress import epoch_bar, population_bar
 
 CERTAIN = 0.01  # nats per choice
 NESTED = "training__"

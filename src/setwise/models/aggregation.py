@@ -3,8 +3,7 @@
 import equinox as eqx
 
 from setwise._types import Array, Float, Items, Mask, Scores
-from setwise.models.comparisons import Comparison
-from setwise.models.evaluations import Evaluation
+from setwise.models.evaluations import Comparison, Evaluation
 from setwise.models.item_functions import ItemFunction
 from setwise.models.model import Dropout, Model
 from setwise.models.set_functions import SetFunction

@@ -13,8 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from setwise._types import Array, Evaluated, Float, Key
-from setwise.models.initial import glorot
-from setwise.models.model import Dropout
+from setwise.models.model import Dropout, glorot
 from setwise.models.within_set import Beside, Seen
 
 UNITS = 64

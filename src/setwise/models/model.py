@@ -1,4 +1,9 @@
-"""What every model is: a function from one choice set to one score an item."""
+"""Initial weights.
+
+Positive parameters and powers, with gradients that stay finite.
+
+What every model is: a function from one choice set to one score an item.
+"""
 
 from abc import abstractmethod
 
@@ -8,6 +13,31 @@ import jax.numpy as jnp
 
 from setwise import _masked
 from setwise._types import Array, Float, Items, Key, Mask, Scores
+
+
+def glorot(key: Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float[Array, "..."]:
+    """Uniform weights of variance 2 / (fan_in + fan_out): signals and gradients keep scale."""
+    bound = jnp.sqrt(6 / (fan_in + fan_out))
+    return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
+
+
+FLOOR = 1e-6
+
+
+def inverse_softplus(value: float) -> Float[Array, ""]:
+    """The raw parameter whose softplus is this positive value.
+
+    >>> import jax
+    >>> round(float(jax.nn.softplus(inverse_softplus(0.3))), 6)
+    0.3
+    """
+    return jnp.log(jnp.expm1(jnp.asarray(value, jnp.float32)))
+
+
+def safe_power(z: Float[Array, "..."], rho: Float[Array, ""]) -> Float[Array, "..."]:
+    """z^rho for z >= 0; zero, with zero slope, below ``FLOOR``."""
+    large = z > FLOOR
+    return jnp.where(large, jnp.where(large, z, 1.0) ** rho, 0.0)
 
 
 class Dropout(eqx.Module):

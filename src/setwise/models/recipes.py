@@ -10,13 +10,12 @@ import jax
 import jax.numpy as jnp
 
 from setwise._types import Key
-from setwise.models import comparisons, statistics
+from setwise.models import evaluations, set_functions
 from setwise.models.aggregation import Aggregation
 from setwise.models.blueprint import Blueprint, Sizes
-from setwise.models.comparisons import Comparison
-from setwise.models.evaluations import Evaluation
-from setwise.models.initial import glorot
+from setwise.models.evaluations import Comparison, Evaluation
 from setwise.models.item_functions import Features, ItemFunction, Linear
+from setwise.models.model import glorot
 from setwise.models.set_functions import (
     Constant,
     JointNetwork,
@@ -45,7 +44,7 @@ class Recipe(Blueprint):
     w: SetPart
     r: SetPart
     mu: Callable[[], Evaluation]
-    compare: Comparison = comparisons.difference
+    compare: Comparison = evaluations.difference
     F: ItemPart = Linear
     dimension: int | Literal["features"] | None = None
     seen: View = alone
@@ -61,7 +60,7 @@ class Recipe(Blueprint):
         (5,)
         """
         x = _width(self.seen, features)
-        vectors = self.compare is comparisons.inner
+        vectors = self.compare is evaluations.inner
         k = sizes.components if vectors else 1
         for_F, for_w, for_r = jax.random.split(key, 3)
         F: ItemFunction
@@ -136,39 +135,39 @@ def _quiet(network: JointNetwork | SharedNetwork) -> JointNetwork | SharedNetwor
 
 def minimum(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
     """min f_i."""
-    return statistics.Minimum()
+    return set_functions.Minimum()
 
 
 def midpoint(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
     """(max f_i + min f_i) / 2."""
-    return statistics.Midpoint()
+    return set_functions.Midpoint()
 
 
 def extremes(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
     """(min f_i, max f_i)."""
-    return statistics.Extremes()
+    return set_functions.Extremes()
 
 
 def spread(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
     """max f_i - min f_i."""
-    return statistics.Spread()
+    return set_functions.Spread()
 
 
 def power_spread(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
     """(max f_i - min f_i)^rho."""
-    return statistics.PowerSpread()
+    return set_functions.PowerSpread()
 
 
 def selves(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
     """softmax_i(tau a_i(s))."""
-    return statistics.Selves(shape[0], key)
+    return set_functions.Selves(shape[0], key)
 
 
 def softmax_average(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
     """sum_z pi_z f_i(z)."""
-    return statistics.SoftmaxAverage(shape[0], key)
+    return set_functions.SoftmaxAverage(shape[0], key)
 
 
 def mean_linear(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
     """theta + A mean(f)."""
-    return statistics.MeanLinear(shape[0])
+    return set_functions.MeanLinear(shape[0])

@@ -6,23 +6,18 @@ one entry here and one line of docs; the laws in ``tests/test_laws.py`` run over
 
 from collections.abc import Mapping
 
-from setwise.models import comparisons
-from setwise.models.attention import SetTransformerBlueprint
-from setwise.models.blueprint import About, Blueprint
-from setwise.models.deep_sets import DeepSetsBlueprint, FirstAggregateBlueprint
-from setwise.models.dependence import ContextDependentBlueprint
-from setwise.models.evaluations import (
-    Identity,
-    KinkedLinear,
-    KinkedTanh,
-    Logarithm,
-    Power,
-    Tanh,
+from setwise.models import evaluations
+from setwise.models.baselines import (
+    ContextDependentBlueprint,
+    DeepSetsBlueprint,
+    FirstAggregateBlueprint,
+    PerceptronBlueprint,
+    SetTransformerBlueprint,
 )
+from setwise.models.blueprint import About, Blueprint
+from setwise.models.evaluations import Identity, KinkedLinear, KinkedTanh, Logarithm, Power, Tanh
 from setwise.models.item_functions import Hidden
-from setwise.models.mixture import MixtureBlueprint
-from setwise.models.nested import SoftNestedBlueprint
-from setwise.models.perceptron import PerceptronBlueprint
+from setwise.models.mixtures import MixtureBlueprint, SoftNestedBlueprint
 from setwise.models.recipes import (
     Recipe,
     extremes,
@@ -40,12 +35,7 @@ from setwise.models.recipes import (
     vector_and_network,
     zero,
 )
-from setwise.models.within_set import (
-    WithinSetBlueprint,
-    among_others,
-    in_fine_pieces,
-    in_pieces,
-)
+from setwise.models.within_set import WithinSetBlueprint, among_others, in_fine_pieces, in_pieces
 
 PAPER = "Rosenfeld, Oshiba and Singer 2020"
 
@@ -107,7 +97,7 @@ SET_DEPENDENT: Mapping[str, Blueprint] = {
             "set-dependent", "<w(s), mu(<F(x), r(s)>)>", PAPER, False,
             "The model of the paper's experiments: it wants sets in thousands.",
         ),
-        w=set_network, r=set_network, mu=KinkedTanh, compare=comparisons.inner,
+        w=set_network, r=set_network, mu=KinkedTanh, compare=evaluations.inner,
     ),
     "sda_difference": Recipe(
         About(
@@ -124,21 +114,21 @@ ABLATIONS: Mapping[str, Blueprint] = {
             "set-dependent", "<w(s), tanh(<F(x), r(s)>)>", f"{PAPER}, Table 4", False,
             "Ablation: sda_inner without loss aversion.",
         ),
-        w=set_network, r=set_network, mu=Tanh, compare=comparisons.inner,
+        w=set_network, r=set_network, mu=Tanh, compare=evaluations.inner,
     ),
     "sda_linear": Recipe(
         About(
             "set-dependent", "<w(s), <F(x), r(s)>>", f"{PAPER}, Table 4", False,
             "Ablation: sda_inner without mu.",
         ),
-        w=set_network, r=set_network, mu=Identity, compare=comparisons.inner,
+        w=set_network, r=set_network, mu=Identity, compare=evaluations.inner,
     ),
     "sda_vector": Recipe(
         About(
             "set-dependent", "<v, mu(<F(x), r(s)>)>", f"{PAPER}, Table 4 (SDR in the ICML version)",
             False, "Ablation: sda_inner whose weights do not depend on the set.",
         ),
-        w=vector, r=set_network, mu=KinkedTanh, compare=comparisons.inner,
+        w=vector, r=set_network, mu=KinkedTanh, compare=evaluations.inner,
     ),
     "mnl_set": Recipe(
         About(
@@ -207,7 +197,7 @@ CLASSICAL: Mapping[str, Blueprint] = {
             "Kivetz, Netzer and Srinivasan 2004", False,
             "The contextual concavity model with gains as a share of the range.",
         ),
-        w=spread, r=extremes, mu=Power, compare=comparisons.range_position,
+        w=spread, r=extremes, mu=Power, compare=evaluations.range_position,
     ),
 }  # fmt: skip
 

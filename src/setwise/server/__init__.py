@@ -1,6 +1,6 @@
 """The HTTP service: a model file answers requests; see docs/serving.md.
 
-It needs the extra ``serve``; scoring is NumPy's (:mod:`setwise.scorer`), JAX is not imported.
+It needs the extra ``serve``; scoring is NumPy's (:mod:`setwise.scoring`), JAX is not imported.
 """
 
 from setwise.server.app import application

@@ -13,8 +13,8 @@ from msgspec import UNSET, UnsetType
 from setwise._shapes import Float, Float32
 from setwise.choices import Encoded
 from setwise.server.forms import Asked
-from setwise.server.readings import Reading
 from setwise.server.refusals import Refused
+from setwise.server.request_encoder import Reading
 
 ROWS_AT_A_TIME = 20_000
 """After so many rows a long request looks at the clock."""

@@ -15,9 +15,8 @@ from starlette.routing import Route
 
 from setwise import __version__
 from setwise.server.answers import Deadline
-from setwise.server.bodies import read_body
 from setwise.server.forms import Asked
-from setwise.server.guard import FAULT, Guard, Receive, Scope, Send
+from setwise.server.guard import FAULT, Guard, Receive, Scope, Send, read_body
 from setwise.server.openapi import MODEL, TEXT, document
 from setwise.server.refusals import Refused
 from setwise.server.served import ServedModel

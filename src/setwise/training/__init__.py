@@ -1,17 +1,14 @@
 """Training: it knows data and models; neither knows it."""
 
 from setwise import _engine
-from setwise.training.capacity import trials_together
 from setwise.training.chunk import Prune
-from setwise.training.elsewhere import Elsewhere
+from setwise.training.evaluation import Validation, row_log_probabilities, weigh
 from setwise.training.fitting import Fit, OnEpoch, OnShard, fit, worse_than_guessing
-from setwise.training.group import alone
-from setwise.training.members import Member, Task
 from setwise.training.newton import Optimum, maximise
 from setwise.training.options import Options, Training
-from setwise.training.population import Interrupted, fit_population
-from setwise.training.scoring import Validation, row_log_probabilities
-from setwise.training.selection import weigh
+from setwise.training.population import Elsewhere, Interrupted, fit_population
+from setwise.training.population_plan import Member, Task, trials_together
+from setwise.training.processes import alone
 from setwise.training.shards import resident_or_streamed
 
 _engine.set_up()

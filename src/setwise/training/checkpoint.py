@@ -21,8 +21,8 @@ from setwise._tensorfile import made_elsewhere
 from setwise._trees import named_arrays, with_arrays
 from setwise.choices import Encoded, Encoding
 from setwise.models import Model
-from setwise.training.group import Group
 from setwise.training.loop import State
+from setwise.training.processes import Group
 from setwise.training.stopping import Stopping
 
 FILE = "fit.checkpoint"

@@ -14,9 +14,9 @@ from setwise.choices import Encoded, Encoding
 from setwise.models import Model
 from setwise.training import checkpoint, loop
 from setwise.training.checkpoint import Progress
-from setwise.training.group import Group
+from setwise.training.evaluation import Validation
 from setwise.training.options import Options
-from setwise.training.scoring import Validation
+from setwise.training.processes import Group
 from setwise.training.shards import Resident, Shard, Streamed
 
 OnEpoch = Callable[[Mapping[str, int | float]], None]
@@ -77,7 +77,7 @@ def fit(
     With a checkpoint folder, a killed fit goes on where it was, at the last shard, and ends with
     the identical model.
 
-    Where JAX runs on several processes, all call this together (:mod:`setwise.training.group`).
+    Where JAX runs on several processes, all call this together (:mod:`setwise.training.processes`).
     The first of them keeps the checkpoint, from which any number of processes goes on.
     """
     group = Group.current()

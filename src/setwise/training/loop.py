@@ -20,8 +20,8 @@ from setwise import _masked
 from setwise._types import Array, Float, Key
 from setwise.models import Dropout, Model
 from setwise.training.device import DeviceData, gather
-from setwise.training.group import AXIS
-from setwise.training.objectives import OBJECTIVES
+from setwise.training.options import OBJECTIVES
+from setwise.training.processes import AXIS
 
 # Of one long vector: an operation each, not one for every array of weights, is soon compiled.
 ADAM = optax.flatten(optax.scale_by_adam())

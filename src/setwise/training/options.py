@@ -1,11 +1,56 @@
-"""How to train: what the user says (:class:`Training`), and all of it (:class:`Options`)."""
+"""What training minimises, for one set: scores, which items are present, which was chosen.
 
+How to train: what the user says (:class:`Training`), and all of it (:class:`Options`).
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
+from jaxtyping import Int
+
+from setwise import _masked
 from setwise._arguments import check_all, flag, number, one_of, optional, plain, whole
 from setwise._errors import InputError
-from setwise.training.objectives import OBJECTIVES
+from setwise._types import Array, Float, Mask, Scores
+
+Chosen = Int[Array, ""]
+Loss = Float[Array, ""]
+
+
+def cross_entropy(scores: Scores, present: Mask, chosen: Chosen) -> Loss:
+    """- log P(chosen | s): the likelihood of choice models.
+
+    >>> float(cross_entropy(jnp.zeros(4), jnp.ones(4, bool), jnp.array(2))) == float(jnp.log(4.0))
+    True
+    """
+    return -_masked.log_softmax(scores, present)[chosen]
+
+
+def pairwise(scores: Scores, present: Mask, chosen: Chosen) -> Loss:
+    """Mean over the other items z of log(1 + exp(g(z) - g(chosen))), RankNet's loss."""
+    others = present & (jnp.arange(len(scores)) != chosen)
+    return _masked.mean(jax.nn.softplus(scores - scores[chosen]), others)
+
+
+def listwise(scores: Scores, present: Mask, chosen: Chosen) -> Loss:
+    """1 - NDCG with a smooth rank (ApproxNDCG): rank = 1 + sum over others of sigmoid(g(z) - g).
+
+    With one relevant item the NDCG is 1 / log2(1 + rank).
+    """
+    others = present & (jnp.arange(len(scores)) != chosen)
+    ahead = jnp.where(others, jax.nn.sigmoid(scores - scores[chosen]), 0)
+    return 1 - jnp.log(2.0) / jnp.log1p(1 + ahead.sum())
+
+
+OBJECTIVES: Mapping[str, Callable[[Scores, Mask, Chosen], Loss]] = {
+    "cross_entropy": cross_entropy,
+    "pairwise": pairwise,
+    "listwise": listwise,
+}
+
 
 CHECKS = {
     "epochs": whole(),
@@ -74,7 +119,7 @@ class Training:
         dropout: share of the networks' hidden units dropped (0); the paper's keep probability is
             ``1 - dropout``.
         objective: "cross_entropy" (default), "pairwise" or "listwise"; see
-            :mod:`setwise.training.objectives`.
+            :mod:`setwise.training.options`.
         stop_on: the validation measure to stop on, "nll" (default) or "accuracy".
         patience: epochs without a better validation measure before stopping (25).
 

@@ -12,7 +12,7 @@ from setwise._types import Array, Bool, Items, Mask
 from setwise.choices import Bucket, Encoded, bucket
 from setwise.models import Model
 from setwise.training.device import DeviceData, gather, to_device
-from setwise.training.scoring import in_batches
+from setwise.training.evaluation import in_batches
 
 ROWS_A_BATCH = 16_384
 

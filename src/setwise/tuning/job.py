@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from sklearn.base import clone
 
-from setwise._crew import Crew
 from setwise._errors import InputError
+from setwise._executor import Crew
 from setwise.choices import Choices, Schema
 from setwise.estimators import TrainedEstimator
 from setwise.estimators.base import trainable
@@ -27,13 +27,12 @@ from setwise.training import (
     fit_population,
 )
 from setwise.training.checkpoint import fingerprint
-from setwise.tuning import rounds
+from setwise.tuning import search_checkpoint
 from setwise.tuning.options import OnTrials, Tuning
-from setwise.tuning.rounds import Kept
+from setwise.tuning.search_checkpoint import Kept
 from setwise.tuning.space import check, with_arguments
-from setwise.tuning.storage import Storage
+from setwise.tuning.storage import Storage, signs_of_life
 from setwise.tuning.study import Claim, Study
-from setwise.tuning.workers import signs_of_life
 
 EPOCHS_BETWEEN_LOOKS = 5  # at whom to prune
 SCORED = "as returned"  # part of a study's name: studies that scored single members are others
@@ -93,7 +92,7 @@ class Job:
         self._validations: dict[int, Validation] = {}
         self._checkpoint = checkpoint
         if checkpoint is not None:
-            self._kept = rounds.resume(checkpoint, self.studies, self._skeletons)
+            self._kept = search_checkpoint.resume(checkpoint, self.studies, self._skeletons)
 
     def claim(self) -> list[Claimed]:
         """The next batch of every study."""
@@ -128,7 +127,7 @@ class Job:
             for one in open_claims.values():
                 self.studies[one.task].give_back(one.claim)
         if self._checkpoint is not None:
-            rounds.write(self._checkpoint, self.studies, self._kept)
+            search_checkpoint.write(self._checkpoint, self.studies, self._kept)
 
     def finished(self) -> bool:
         """Whether every study has its trials, wherever they ran; some may have more."""

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from setwise._arguments import instance
-from setwise._crew import Crew
 from setwise._errors import InputError
+from setwise._executor import Crew
 from setwise._page import notebook_html
 from setwise.choices import Choices
 from setwise.estimators import Estimator, TrainedEstimator, named

@@ -26,8 +26,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from setwise._errors import InputError
 from setwise.tuning.options import STARTUP
 from setwise.tuning.space import Range, Space, ends
-from setwise.tuning.storage import Storage
-from setwise.tuning.workers import Watch, this_worker
+from setwise.tuning.storage import Storage, Watch, this_worker
 
 WARMUP = 10  # epochs before a trial may be pruned
 

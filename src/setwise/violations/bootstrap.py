@@ -16,7 +16,7 @@ from setwise._arguments import seed as check_seed
 from setwise._errors import InputError
 from setwise._page import notebook_html
 from setwise.violations.capacity import Violations
-from setwise.violations.people import Group, error_of_mean, numbered
+from setwise.violations.clusters import Group, error_of_mean, numbered
 
 Interval = tuple[float, float]
 Sums = Float[np.ndarray, "sets *rest"]

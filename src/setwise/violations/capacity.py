@@ -12,7 +12,7 @@ from setwise.choices import Encoded
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
 from setwise.training.removals import Removals, removals
-from setwise.violations.people import Group, error_of_mean, people
+from setwise.violations.clusters import Group, error_of_mean, people
 from setwise.violations.row_removals import row_removals
 
 

@@ -17,7 +17,7 @@ from setwise.estimators import Estimator
 from setwise.estimators.base import fitted, is_choices
 from setwise.violations.bootstrap import Interval, bootstrap_interval
 from setwise.violations.capacity import violation_capacity
-from setwise.violations.people import Group, people
+from setwise.violations.clusters import Group, people
 
 MOST = 8  # models: of more, the regions are for nobody to read
 

@@ -1,4 +1,6 @@
-"""Is IIA violated in these data? Six tests, each with its warnings.
+"""Alternatives of a test of IIA, such as modes of travel: from a column or a vector of names.
+
+Is IIA violated in these data? Six tests, each with its warnings.
 
 Independence of irrelevant alternatives (IIA) says: how often a is preferred to b does not depend
 on what else is offered. Every MNL satisfies it.
@@ -6,8 +8,10 @@ on what else is offered. Every MNL satisfies it.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from jaxtyping import Shaped
 
 from setwise._arguments import checked, columns, one_of, optional
 from setwise._arguments import seed as check_seed
@@ -15,7 +19,6 @@ from setwise._errors import InputError
 from setwise.choices import Choices, Encoded, Schema
 from setwise.choices.alternatives import Alternatives, shown
 from setwise.estimators.base import trainable
-from setwise.violations.alternatives import Names, named_alternatives
 from setwise.violations.fewer_items import (
     Comparison,
     hausman_mcfadden,
@@ -30,6 +33,53 @@ from setwise.violations.likelihood_ratio import (
     pairwise_pulls,
 )
 from setwise.violations.verdict import IIATest, sampling_warnings
+
+Names = str | Sequence[Any] | Shaped[np.ndarray, " rows"]
+"""A feature column of the choices, or one name a row of the table that they were read from."""
+
+
+def named_alternatives(choices: Choices, names: Names) -> Alternatives:
+    """The alternative of each encoded row; the outside option is one, and none may be missing.
+
+    >>> import setwise as sw
+    >>> choices = sw.read({"trip": [1, 1, 2, 2], "mode": ["bus", "car", "car", "air"],
+    ...                    "taken": [0, 1, 1, 0]}, set="trip", chosen="taken")
+    >>> found = named_alternatives(choices, "mode")
+    >>> found.names, found.codes.tolist()
+    (('air', 'bus', 'car'), [1, 2, 2, 0])
+    """
+    values = _column(choices, names) if isinstance(names, str) else _vector(choices, names)
+    missing = np.array([one is None or one != one for one in values.tolist()], bool)
+    if missing.any():
+        row = int(choices.rows[int(np.argmax(missing))])
+        raise InputError(
+            f"row {row} of the table has no alternative ({int(missing.sum())} such rows in "
+            "all); name it, or leave its set out"
+        )
+    distinct, codes = np.unique(values.astype(str), return_inverse=True)
+    found = Alternatives(tuple(distinct.tolist()), codes.reshape(-1))
+    return found.with_outside(choices) if choices.outside else found
+
+
+def _column(choices: Choices, name: str) -> Shaped[np.ndarray, " rows"]:
+    if name not in choices.columns:
+        raise InputError(
+            f"alternatives='{name}' is no item column of these choices (they have: "
+            f"{', '.join(choices.columns)}); read it among items=, or give one name a row of the "
+            "table as a vector"
+        )
+    return np.asarray(choices.columns[name].text())
+
+
+def _vector(choices: Choices, names: Sequence[Any] | np.ndarray) -> Shaped[np.ndarray, " rows"]:
+    values, rows = np.asarray(names), choices.rows
+    if values.ndim != 1 or len(values) <= int(rows.max()):
+        raise InputError(
+            f"alternatives has shape {values.shape}, but the table that these choices were read "
+            f"from has at least {int(rows.max()) + 1} rows; give one name for each of them"
+        )
+    return values[rows]
+
 
 __all__ = ["METHODS", "IIATest", "iia_test"]
 

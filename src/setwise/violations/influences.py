@@ -16,7 +16,7 @@ from setwise.choices.pairs import Pairs
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
 from setwise.violations.bootstrap import LevelMatrix
-from setwise.violations.people import Group, people
+from setwise.violations.clusters import Group, people
 from setwise.violations.without_each import Left, without_each
 
 

@@ -13,7 +13,7 @@ from setwise._page import notebook_html
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
 from setwise.violations.bootstrap import SetMean
-from setwise.violations.people import Group, people
+from setwise.violations.clusters import Group, people
 from setwise.violations.without_each import Left, without_each
 
 ROUNDING = 1e-5

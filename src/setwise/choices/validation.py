@@ -1,0 +1,201 @@
+"""From rows in any order to sets that lie side by side.
+
+Checks of single columns: what no model can take is refused, with its row and a remedy.
+
+Which item of each set was chosen, and what becomes of sets with none or several.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from setwise._arguments import one_of
+from setwise._errors import InputError
+from setwise._shapes import Bool, Float, Int, Shaped
+from setwise.choices.choices import Choices
+from setwise.choices.columns import Column
+from setwise.choices.features import Feature
+from setwise.choices.tables import Table
+
+
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """The order that brings the rows of each set together, sets by first appearance.
+
+    Set ``i`` has the rows ``order[offsets[i] : offsets[i + 1]]`` of the table.
+
+    >>> grouping = Grouping.of("trip", np.array([7, 9, 7]), np.arange(3))
+    >>> grouping.order.tolist(), grouping.offsets.tolist(), grouping.set_ids.tolist()
+    ([0, 2, 1], [0, 2, 3], [7, 9])
+    """
+
+    set_name: str
+    order: Int[np.ndarray, " kept"]
+    offsets: Int[np.ndarray, " sets_and_one"]
+    set_ids: Shaped[np.ndarray, " sets"]
+
+    @classmethod
+    def of(
+        cls, set_name: str, ids: Shaped[np.ndarray, " rows"], kept: Int[np.ndarray, " kept"]
+    ) -> "Grouping":
+        """Group the kept rows by the id of their set."""
+        ids = ids[kept]
+        starts = np.flatnonzero(np.concatenate([[True], ids[1:] != ids[:-1]]))
+        in_order = np.sort(ids[starts])  # NumPy's unique is many times slower here
+        if (in_order[1:] != in_order[:-1]).all():  # already side by side
+            return cls(set_name, kept, np.append(starts, len(ids)), ids[starts])
+        _, first, codes = np.unique(ids, return_index=True, return_inverse=True)
+        by_appearance = np.argsort(np.argsort(first))
+        codes = by_appearance[codes.reshape(-1)]
+        order = np.argsort(codes, kind="stable")
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(codes))])
+        return cls(set_name, kept[order], offsets, ids[order][offsets[:-1]])
+
+    def once_a_set(self, column: Column, name: str) -> Column:
+        """A column that is constant within each set, reduced to one value a set."""
+        ordered = column.take(self.order)
+        firsts = ordered.take(self.offsets[:-1])
+        spread = np.repeat(firsts.values, np.diff(self.offsets))
+        differs = (ordered.values != spread) & ~(ordered.missing & (spread != spread))
+        if differs.any():
+            row = int(np.argmax(differs))
+            which = int(np.searchsorted(self.offsets, row, side="right")) - 1
+            raise InputError(
+                f"column '{name}' differs within set '{self.set_name}'={self.set_ids[which]} "
+                f"(row {int(self.order[row])}); it must be constant within each set"
+                " (item features go in items)"
+            )
+        return firsts
+
+
+def sound(table: Table, feature: Feature, role: str, names: Collection[str] = ()) -> Column:
+    """A feature's column, with every value that no model can take refused.
+
+    Text in the columns ``names`` is known to be names.
+    """
+    name = feature.column
+    column = table.column(name, role, feature.category, name in names)
+    if feature.transform != "none" and column.kind != "number":
+        raise InputError(
+            f"feature '{feature}' needs numbers, but column '{name}' is a {column.kind}"
+        )
+    missing = column.missing
+    if missing.any() and not (feature.impute and column.kind != "date"):
+        fixed = column.kind == "date" or role == "weight"
+        remedy = "fill it" if fixed else f"fill it, or use impute({feature})"
+        what = "missing or not a number" if column.kind == "number" else "missing"
+        raise InputError(f"column '{name}' is {what} at {_rows(missing)}; {remedy}")
+    if column.kind == "number":
+        refuse(name, np.isinf(column.values), "infinite", "replace it by a number")
+        if feature.transform == "log":
+            bad, zero = column.values <= 0, (column.values >= 0) | missing
+            remedy = f"use log1p({name})" if zero.all() else f"take {name} as it is, or shift it"
+            refuse(name, bad, "not positive", f"log needs positive numbers; {remedy}")
+        elif feature.transform != "none":
+            bad = column.values < 0
+            remedy = f"{feature.transform} needs numbers of at least 0; take {name} as it is"
+            refuse(name, bad, "negative", remedy)
+    if column.kind == "date":
+        early = column.values < np.datetime64("1000-01-01")
+        refuse(name, early, "before the year 1000", "write years with four digits")
+    return column
+
+
+def refuse(name: str, bad: Bool[np.ndarray, " rows"], what: str, remedy: str) -> None:
+    """An error that names the first bad row, if there is one."""
+    if bad.any():
+        raise InputError(f"column '{name}' is {what} at {_rows(bad)}; {remedy}")
+
+
+def _rows(bad: Bool[np.ndarray, " rows"]) -> str:
+    count = int(bad.sum())
+    return f"row {int(np.argmax(bad))}" + (f" (and {count - 1} more)" if count > 1 else "")
+
+
+def finite(probability: Float[np.ndarray, " rows"], choices: Choices) -> Float[np.ndarray, " rows"]:
+    """Probabilities of these choices' rows, or an error that names a set for which there are none.
+
+    Weights or values near the limits of single precision overflow, and then nothing is known.
+    """
+    if not np.isfinite(probability).all():
+        row = int(np.argmin(np.isfinite(probability)))
+        at = int(np.searchsorted(choices.offsets, row, "right")) - 1
+        raise InputError(
+            f"the model gives no probabilities for set '{choices.roles.set}'="
+            f"{choices.set_ids[at]}: its numbers are too large; check the set's columns, or train "
+            "the model again"
+        )
+    return probability
+
+
+@dataclass(frozen=True)
+class Irregular:
+    """What to do with sets and rows that a choice model cannot take as they are."""
+
+    on_none: Literal["error", "drop", "outside"] = "error"
+    on_multiple: Literal["error", "drop"] = "error"
+    on_duplicate: Literal["error", "drop", "keep"] = "error"
+
+    def __post_init__(self) -> None:
+        allowed = {
+            "on_none": ("error", "drop", "outside"),
+            "on_multiple": ("error", "drop"),
+            "on_duplicate": ("error", "drop", "keep"),
+        }
+        for name, values in allowed.items():
+            one_of(*values)(name, getattr(self, name))
+
+
+def marks(table: Table, name: str) -> Bool[np.ndarray, " rows"]:
+    """The chosen column as booleans, refusing anything but 0 and 1."""
+    column = table.column(name, "chosen")
+    if column.kind != "number":
+        raise InputError(
+            f"chosen column '{name}' is a {column.kind}, such as '{column.text()[0]}' at row 0; it "
+            "must hold 0 and 1, or booleans"
+        )
+    wrong = ~np.isin(column.values, (0, 1))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InputError(
+            f"chosen column '{name}' is {column.values[row]:g} at row {row}; each row needs 0 or 1"
+        )
+    return column.values == 1
+
+
+def with_choice(
+    choices: Choices, marked: Bool[np.ndarray, " rows"], irregular: Irregular
+) -> Choices:
+    """Find the chosen item of each set; refuse, drop or give to the outside option the rest."""
+    counts = np.add.reduceat(marked.astype(np.int64), choices.offsets[:-1])
+    several, none = counts > 1, counts == 0
+    name = choices.roles.set
+    if several.any() and irregular.on_multiple == "error":
+        which = int(np.argmax(several))
+        raise InputError(
+            f"set '{name}'={choices.set_ids[which]} has {counts[which]} chosen items; each set "
+            'needs exactly one (use on_multiple="drop" to skip such sets)'
+        )
+    if none.any() and irregular.on_none == "error" and not choices.outside:
+        raise InputError(
+            f"set '{name}'={choices.set_ids[np.argmax(none)]} has no chosen item; each set needs "
+            'exactly one (use on_none="drop" to skip such sets, or on_none="outside" if choosing '
+            "nothing was possible)"
+        )
+    position = np.arange(len(marked)) - np.repeat(choices.offsets[:-1], choices.sizes)
+    chosen = np.where(none, choices.sizes, 0)
+    sets = np.repeat(np.arange(len(choices)), choices.sizes)
+    chosen[sets[marked]] = position[marked]
+    outside = choices.outside and irregular.on_none != "drop"
+    keep = ~several if outside else ~several & ~none
+    dropped = replace(
+        choices.dropped,
+        without_choice=0 if outside else int(none.sum()),
+        several_choices=int(several.sum()),
+    )
+    if not keep.any():
+        raise InputError("no set is left: every set has no or several chosen items")
+    whole = replace(choices, chosen=chosen, dropped=dropped)
+    return whole if keep.all() else whole.take(np.flatnonzero(keep))

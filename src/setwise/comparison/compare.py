@@ -1,0 +1,321 @@
+"""Several models on the same splits, and one leaderboard."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from sklearn.base import clone
+
+from setwise._arguments import callback, instance, one_of, optional, shown, text
+from setwise._errors import InputError
+from setwise._executor import Alone, Crew, Parcel, Tell
+from setwise._page import notebook_html
+from setwise.choices import Choices, split
+from setwise.comparison import statistics
+from setwise.comparison.tuned_splits import check_splits, tune_parts
+from setwise.estimators import Estimator, TrainedEstimator, named
+from setwise.estimators.base import trainable
+from setwise.metrics import HIGHER_IS_BETTER
+from setwise.tuning import Tuning
+
+HEADS = ("model", "top-1 %", "top-5 %", "mean rank", "MRR", "NLL", "difference", "p", "seconds")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model on one split."""
+
+    model: str
+    split: int
+    metrics: dict[str, float]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the leaderboard: means over splits and the difference from the best model."""
+
+    model: str
+    mean: dict[str, float]
+    standard_error: dict[str, float]
+    difference: float
+    difference_standard_error: float
+    p: float | None  # corrected for several comparisons; None for the best model, NaN for one split
+    seconds: float
+
+    def measured(self, name: str, digits: int, unit: int = 1) -> str:
+        """A mean with its standard error, which one split does not have."""
+        text = f"{self.mean[name] * unit:.{digits}f}"
+        error = self.standard_error[name] * unit
+        return text if error != error else f"{text} ± {error:.{digits}f}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Results of all models on all splits.
+
+    ``print`` and notebooks show the leaderboard; :meth:`to_frame` gives it as a Polars frame,
+    :meth:`to_json` everything as plain values.
+    """
+
+    cells: tuple[Cell, ...]
+    data: str
+    sizes: tuple[float, ...]
+    metric: str = "nll"
+    split_by: str = "set"
+
+    @property
+    def models(self) -> list[str]:
+        """The models' names, in the order in which they were given."""
+        return list(dict.fromkeys(cell.model for cell in self.cells))
+
+    def values(self, metric: str) -> Float[np.ndarray, "models splits"]:
+        """One measure of every model on every split."""
+        found = {(cell.model, cell.split): cell.metrics[metric] for cell in self.cells}
+        splits = sorted({cell.split for cell in self.cells})
+        return np.array([[found[model, one] for one in splits] for model in self.models])
+
+    def leaderboard(self) -> list[Row]:
+        """The models from best to worst, with paired differences against the best."""
+        table = self.values(self.metric)
+        sign = -1 if HIGHER_IS_BETTER[self.metric] else 1
+        order = np.argsort(sign * table.mean(1), kind="stable")
+        differences = table - table[order[0]]
+        share = self.sizes[-1] / self.sizes[0]
+        raw = [statistics.paired_p(differences[i], share) for i in order[1:]]
+        p_values = [None, *statistics.holm(raw)]
+        return [self._row(int(i), differences[i], p) for i, p in zip(order, p_values, strict=True)]
+
+    def friedman(self) -> float | None:
+        """p-value of Friedman's test that all models do equally well."""
+        return statistics.friedman_p(self.values(self.metric))
+
+    def _row(self, i: int, difference: Float[np.ndarray, " splits"], p: float | None) -> Row:
+        model = self.models[i]
+        measures = {name: self.values(name)[i] for name in self.cells[0].metrics}
+        return Row(
+            model=model,
+            mean={name: float(one.mean()) for name, one in measures.items()},
+            standard_error={name: statistics.standard_error(one) for name, one in measures.items()},
+            difference=float(difference.mean()),
+            difference_standard_error=statistics.standard_error(difference),
+            p=p,
+            seconds=float(np.mean([c.seconds for c in self.cells if c.model == model])),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain values; None where one split has no standard error."""
+        return {
+            "data": self.data,
+            "metric": self.metric,
+            "split_by": self.split_by,
+            "split_sizes": list(self.sizes),
+            "friedman_p": self.friedman(),
+            "leaderboard": [_without_nan(asdict(row)) for row in self.leaderboard()],
+            "cells": [asdict(cell) for cell in self.cells],
+        }
+
+    def to_frame(self) -> Any:
+        """A Polars frame of the leaderboard, best model first.
+
+        Columns: model; each measure's mean over splits and its standard error, such as nll and
+        nll_standard_error; difference from the best model, its standard error and p; seconds.
+        """
+        import polars as pl
+
+        rows = self.leaderboard()
+        columns: dict[str, list[Any]] = {"model": [row.model for row in rows]}
+        for name in rows[0].mean:
+            columns[name] = [row.mean[name] for row in rows]
+            columns[f"{name}_standard_error"] = [row.standard_error[name] for row in rows]
+        for name in ("difference", "difference_standard_error", "p", "seconds"):
+            columns[name] = [getattr(row, name) for row in rows]
+        types = {name: pl.String if name == "model" else pl.Float64 for name in columns}
+        return pl.DataFrame(columns, schema=types).fill_nan(None)
+
+    def _repr_html_(self) -> str:
+        splits = len({cell.split for cell in self.cells})
+        note = f"Means over {splits} splits; differences in {self.metric} from the first model."
+        rows = [cells(row) for row in self.leaderboard()]
+        return notebook_html(HEADS, rows, title=self.data, note=note)
+
+    def __str__(self) -> str:
+        lines = [f"{'model':<16} {'top-1 %':>14} {'mean rank':>15} {'NLL':>17}"]
+        for row in self.leaderboard():
+            lines.append(
+                f"{row.model:<16} {row.measured('top1', 2, 100):>14} "
+                f"{row.measured('mean_rank', 3):>15} {row.measured('nll', 4):>17}"
+            )
+        return "\n".join(lines)
+
+
+def cells(row: Row) -> list[str]:
+    """A row of the leaderboard as text, under HEADS: for pages, notebooks and the terminal."""
+
+    shown = [row.measured("top1", 2, 100), row.measured("top5", 2, 100)]
+    shown += [row.measured("mean_rank", 3), row.measured("mrr", 4), row.measured("nll", 4)]
+    if row.p is None:
+        compared = ["best", ""]
+    else:
+        sure = row.p == row.p  # a single split has neither a standard error nor a p-value
+        error = f" ± {row.difference_standard_error:.4f}" if sure else ""
+        compared = [f"{row.difference:+.4f}{error}", f"{row.p:.2g}" if sure else ""]
+    return [row.model, *shown, *compared, f"{row.seconds:.1f}"]
+
+
+def compare(
+    models: Mapping[str, Estimator] | Iterable[str],
+    choices: Choices,
+    *,
+    splits: int = 5,
+    seed: int = 0,
+    sizes: tuple[float, float, float] = (0.5, 0.25, 0.25),
+    split_by: Literal["set", "group", "time"] = "set",
+    metric: str = "nll",
+    tuning: Tuning | None = None,
+    on_cell: Callable[[Cell], None] | None = None,
+    crew: Crew | None = None,
+) -> Comparison:
+    """Train every model on the same random splits and compare them on the test parts.
+
+    Args:
+        models: estimators by the name to show, or names of the zoo.
+        choices: the data.
+        splits: how many random splits.
+        seed: split i uses seed + i, and so do models that have a seed.
+        sizes: shares of training, validation and test sets.
+        split_by: what stays together in a split, as ``by`` of :func:`setwise.split`.
+        metric: what the leaderboard is sorted by.
+        tuning: tune the models that train by gradients first, in every split on its own; by
+            default they keep their arguments.
+        on_cell: called after each model on each split.
+        crew: who trains in place of this process, such as a cluster's workers.
+
+    >>> import setwise as sw
+    >>> choices = sw.datasets.generate("mnl", sets=300).choices
+    >>> result = compare(["mnl"], choices, splits=2)
+    >>> result.values("top1").shape
+    (1, 2)
+    """
+    models = _estimators(models)
+    check_splits(splits, split_by, seed, sizes)
+    one_of(*HIGHER_IS_BETTER)("metric", metric)
+    optional(instance(Tuning, "write tuning=setwise.Tuning(trials=20)"))("tuning", tuning)
+    optional(callback)("on_cell", on_cell)
+    trainable(choices)
+    cells = {}
+    parts = _Splits(choices if crew is None else choices.in_memory(), sizes, seed, split_by)
+    for place, cell in _cells(models, parts, splits, tuning, crew):
+        cells[place] = cell
+        if on_cell is not None:
+            on_cell(cell)
+    ordered = tuple(cells[place] for place in sorted(cells))
+    return Comparison(ordered, repr(choices), sizes, metric, split_by)
+
+
+def _estimators(models: Mapping[str, Estimator] | Iterable[str]) -> Mapping[str, Estimator]:
+    """The estimators by the name to show; none, and those that could not be fitted, are refused."""
+    if isinstance(models, (str, Estimator)) or not isinstance(models, Iterable):
+        raise InputError(
+            f"models={shown(models)} is not a list; give names, such as ['mnl', 'sda'], or "
+            "estimators by name, such as {'mnl': setwise.MNL()}"
+        )
+    if not isinstance(models, Mapping):
+        models = list(models)
+        if any(isinstance(one, Estimator) for one in models):
+            raise InputError(
+                "models= has estimators without names to show; give them by name, such as "
+                "{'mnl': setwise.MNL(), 'small': setwise.SDA(8)}"
+            )
+        twice = [name for name, uses in Counter(map(str, models)).items() if uses > 1]
+        if twice:
+            raise InputError(f"models= names {twice[0]!r} twice; name each model once")
+        models = {name: named(name) for name in models}
+    if not models:
+        raise InputError("there is no model to compare; name at least one")
+    for name, one in models.items():
+        text("models", name)
+        instance(Estimator, "give an estimator, such as setwise.MNL()")(f"models[{name!r}]", one)
+        one.check_arguments()
+    return models
+
+
+class _Splits:
+    """The random splits of some choices. Each is a copy of the data: only the last is kept."""
+
+    def __init__(self, choices: Choices, sizes: tuple[float, float, float], seed: int, by: Any):
+        self.choices, self.sizes, self.seed, self.by = choices, sizes, seed, by
+        self._last: tuple[int, tuple[Choices, ...]] | None = None
+
+    def __getitem__(self, number: int) -> tuple[Choices, ...]:
+        if self._last is None or self._last[0] != number:
+            made = split(self.choices, self.sizes, self.seed + number, self.by)
+            self._last = (number, made)
+        return self._last[1]
+
+
+class _Piece(NamedTuple):
+    """One model on one split, before it is done."""
+
+    name: str
+    estimator: Estimator
+    number: int
+    splits: Parcel
+
+
+def _cells(
+    models: Mapping[str, Estimator],
+    splits: _Splits,
+    count: int,
+    tuning: Tuning | None,
+    crew: Crew | None,
+) -> Iterator[tuple[int, Cell]]:
+    """Every model on every split, with its place; those to tune come last, all splits at once."""
+    tuned = {}
+    if tuning is not None:
+        tuned = {n: model for n, model in models.items() if isinstance(model, TrainedEstimator)}
+    untuned = {name: model for name, model in models.items() if name not in tuned}
+    workers = crew or Alone()
+    parcel = workers.put(splits)
+    pieces = [
+        _Piece(name, estimator, number, parcel)
+        for number in range(count)
+        for name, estimator in untuned.items()
+    ]
+    yield from workers.each(_cell, len(pieces), pieces.__getitem__, _nothing_told)
+    place = len(pieces)
+    every = [splits[number] for number in range(count)] if tuned else []
+    for name, estimator in tuned.items():
+        assert tuning is not None
+        for one in tune_parts(estimator, every, splits.seed, tuning, crew=crew):
+            yield place, Cell(name, one.split, dict(one.test), one.seconds)
+            place += 1
+
+
+def _cell(piece: _Piece, tell: Tell) -> Cell:
+    splits = piece.splits.open()
+    train, valid, test = splits[piece.number]
+    fresh = clone(piece.estimator)
+    if "seed" in fresh.get_params():
+        fresh.set_params(seed=splits.seed + piece.number)
+    begin = time.perf_counter()
+    fresh.fit(train, valid, progress=False)
+    seconds = time.perf_counter() - begin
+    if getattr(fresh, "interrupted_", False):
+        raise KeyboardInterrupt  # half a table would be read as a whole one
+    return Cell(piece.name, piece.number, dict(fresh.evaluate(test)), seconds)
+
+
+def _without_nan(value: Any) -> Any:
+    """JSON has no NaN."""
+    if isinstance(value, dict):
+        return {name: _without_nan(one) for name, one in value.items()}
+    return None if isinstance(value, float) and value != value else value
+
+
+def _nothing_told(number: int, told: Any) -> None:
+    """A cell is done or not."""

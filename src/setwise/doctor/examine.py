@@ -1,0 +1,287 @@
+"""The examination: every check of every column, with a few columns in memory at a time."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from setwise._arguments import callback, checked, columns, each, optional, text
+from setwise._errors import InputError
+from setwise.choices import Choices, Feature, open_choices, verify
+from setwise.choices.features import default_items
+from setwise.choices.stored import SUFFIX
+from setwise.choices.tables import listed
+from setwise.doctor.column import Examined, features_of, understood
+from setwise.doctor.column_checks import (
+    constant,
+    early_dates,
+    identifier,
+    infinite,
+    missing,
+    outliers,
+    position,
+    rare_levels,
+    skew,
+    varying_context,
+    wrong_transform,
+    wrong_type,
+)
+from setwise.doctor.derived import Products
+from setwise.doctor.leaks import Answers, leak
+from setwise.doctor.report import SEVERITIES, Examination, Finding, Summary
+from setwise.doctor.set_checks import (
+    SET_CHECKS,
+    Deviations,
+    RowHashes,
+    marks,
+    missing_ids,
+    single_items,
+    summary,
+)
+from setwise.doctor.sets import Sets
+from setwise.doctor.source import Source, open_source
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+Role = Literal["item", "context"]
+OnColumn = Callable[[str, int, int], None]
+AT_ONCE = 2
+MOST_ROWS = 20_000_000  # of choices; about 2 GB
+
+COLUMN_CHECKS: tuple[Callable[[Examined], Iterator[Finding]], ...] = (
+    wrong_type,
+    wrong_transform,
+    missing,
+    infinite,
+    early_dates,
+    varying_context,
+    constant,
+    leak,
+    position,
+    identifier,
+    rare_levels,
+    skew,
+    outliers,
+)
+
+
+@checked(
+    set=optional(text),
+    chosen=optional(text),
+    items=optional(columns),
+    context=each(text, least=0),
+    on_column=optional(callback),
+)
+def examine(
+    table: Any,
+    *,
+    set: str | None = None,
+    chosen: str | None = None,
+    items: Sequence[str] | None = None,
+    context: Sequence[str] = (),
+    on_column: OnColumn | None = None,
+) -> Examination:
+    """Find everything that is wrong or suspicious in a table, without refusing it.
+
+    An error is what :func:`setwise.choices.read` with the same arguments refuses; warnings and
+    notes it takes. Rows count from 0 in the table's order, as in the errors of ``read``.
+
+    Args:
+        table: a path to Parquet or CSV, a frame, a mapping of arrays, or a ``.setwise-data``
+            file, whose checksums are verified (it knows its columns' roles).
+        set: the column that names the choice set of each row.
+        chosen: the 0/1 column that marks the chosen item.
+        items: features of items, as names or expressions; by default every other column.
+        context: features of the whole set.
+        on_column: called with the column that is examined, the number done, and of all.
+
+    >>> examination = examine({"trip": [1, 1, 2, 2], "cost": [3.0, 1.0, 2.0, 5.0],
+    ...                        "taken": [0, 1, 0, 0]}, set="trip", chosen="taken")
+    >>> [(one.severity, one.code, one.sets) for one in examination.findings]
+    [('error', 'no-choice', ('2',))]
+    """
+    tell = on_column or (lambda name, done, of: None)
+    if isinstance(table, Choices):
+        return _examine_choices(table, "choices", tell)
+    if isinstance(table, (str, Path)) and Path(table).suffix.lower() == SUFFIX:
+        if any((set, chosen, items, context)):
+            raise InputError(f"{table} knows the roles of its columns; leave set, chosen, items "
+                             "and context out")  # fmt: skip
+        verify(table)
+        return _examine_choices(open_choices(table), str(table), tell)
+    source = open_source(table)
+    if set is None or chosen is None:
+        role = "set" if set is None else "chosen"
+        raise InputError(f"{role} is missing: name the {role} column of {source.label}")
+    features = _features(source.names, set, chosen, items, context)
+    return _examine_source(source, set, chosen, features, tell)
+
+
+def _examine_source(
+    source: Source, set: str, chosen: str, features: dict[str, tuple[Feature, Role]], tell: OnColumn
+) -> Examination:
+    bare = Summary(source.rows, len(source.names))
+    findings: list[Finding] = []
+    if source.rows == 0:
+        empty = Finding("error", "empty-table", "the table has no rows", "give it at least one set")
+        return _examination(source.label, bare, [*findings, empty])
+    ids, choice = (series for _, series in source.each([set, chosen]))
+    findings += missing_ids(set, ids)
+    sets = Sets.of(ids)
+    if len(sets) == 0:
+        return _examination(source.label, bare, findings)
+    known, wrong = marks(chosen, choice, sets)
+    sets = replace(sets, marks=known)
+    findings += wrong
+    hashes = RowHashes(source.rows, source.compares_rows)
+    hashes.add(ids)
+    hashes.add(choice)
+    others = [name for name in source.names if name not in (set, chosen)]
+    if not source.compares_rows:
+        others = [name for name in others if name in features]
+    across, about_columns = _Across(sets), []
+
+    def columns() -> "Iterator[tuple[pl.Series, Feature, Role]]":
+        for done, (name, series) in enumerate(source.each(others)):
+            tell(name, done, len(others))
+            hashes.add(series)
+            if name in features:
+                yield series, *features[name]
+
+    for one, found in _side_by_side(columns(), sets):
+        about_columns += across.add(one, found)
+    findings += hashes.repeated(ids)
+    findings += [finding for check in SET_CHECKS for finding in check(sets)]
+    findings += across.joined(about_columns)
+    choices = None if known is None else int(known.sum())
+    numbers = summary(sets.sizes, choices, source.rows, len(source.names))
+    return _examination(source.label, numbers, findings)
+
+
+def _examine_choices(choices: Choices, label: str, tell: OnColumn) -> Examination:
+    """What is suspicious in choices: what is wrong was refused when they were read.
+
+    So a part of very many hides no error, and sets at even distances are examined.
+    """
+    roles, sizes, rows = choices.roles, choices.sizes, int(choices.offsets[-1])
+    taken = None
+    if choices.chosen is not None:
+        taken = int((choices.chosen < sizes).sum())  # elsewhere, the outside option was taken
+    numbers = summary(sizes, taken, rows, len(roles.items) + len(roles.context))
+    findings = []
+    step = -(-rows // MOST_ROWS)
+    if step > 1:
+        findings.append(
+            Finding(
+                "note", "sample", f"one set in {step} was examined, since there are {rows:,} rows",
+                "nothing to do",
+            )
+        )  # fmt: skip
+        choices = choices.take(np.arange(0, len(choices), step))
+    sets = Sets.of_choices(choices)
+    across = _Across(sets)
+    findings += single_items(sets)
+    count = len(roles.items) + len(roles.context)
+    for done, one in enumerate(features_of(choices, sets)):
+        tell(one.name, done, count)
+        findings += across.add(one, _about(one))
+    return _examination(label, numbers, across.joined(findings))
+
+
+class _Across:
+    """Checks that look at several columns at once, of sets at even distances."""
+
+    def __init__(self, sets: Sets):
+        self._deviations, self._answers = Deviations(sets), Answers(sets)
+        self._products = Products(sets)
+        self._leaks: list[str] = []
+
+    def add(self, one: Examined, found: list[Finding]) -> list[Finding]:
+        """Take a feature in; what was found about it by itself comes back."""
+        self._deviations.add(one)
+        self._answers.add(one)
+        self._products.add(one)
+        if any(finding.code in ("leak", "copy-of-chosen") for finding in found):
+            self._leaks.append(one.name)
+        return found
+
+    def joined(self, findings: list[Finding]) -> list[Finding]:
+        """All findings: a column that holds the answer is not advised to go into context."""
+        answers = [answer.finding() for answer in self._answers.found(tuple(self._leaks))]
+        held = {finding.column for finding in answers}
+        kept = [
+            finding
+            for finding in findings
+            if finding.code != "constant-within-sets" or finding.column not in held
+        ]
+        return [*kept, *answers, *self._deviations.pairs(), *self._products.findings()]
+
+
+def _side_by_side(
+    columns: "Iterator[tuple[pl.Series, Feature, Role]]", sets: Sets
+) -> Iterator[tuple[Examined, list[Finding]]]:
+    """Examine columns in threads, in order, with at most ``AT_ONCE`` of them in memory."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        begun: deque[Future[tuple[Examined, list[Finding]]]] = deque()
+        for series, feature, role in columns:
+            begun.append(pool.submit(_examined, series, feature, role, sets))
+            if len(begun) == AT_ONCE:
+                yield begun.popleft().result()
+        while begun:
+            yield begun.popleft().result()
+
+
+def _examined(
+    series: "pl.Series", feature: Feature, role: Role, sets: Sets
+) -> tuple[Examined, list[Finding]]:
+    column, trouble = understood(feature.column, series, feature.category)
+    if sets.order is not None:
+        column = column.take(sets.order)
+    one = Examined(feature, role, column, sets, trouble)
+    return one, _about(one)
+
+
+def _about(one: Examined) -> list[Finding]:
+    return [finding for check in COLUMN_CHECKS for finding in check(one)]
+
+
+def _examination(label: str, numbers: Summary, findings: list[Finding]) -> Examination:
+    worst_first = sorted(findings, key=lambda one: SEVERITIES.index(one.severity))
+    return Examination(label, numbers, tuple(worst_first))
+
+
+def _features(
+    names: list[str], set: str, chosen: str, items: Sequence[str] | None, context: Sequence[str]
+) -> dict[str, tuple[Feature, Role]]:
+    """The features by column, as :func:`setwise.choices.read` takes the same arguments."""
+    items = [items] if isinstance(items, str) else items
+    context = [context] if isinstance(context, str) else context
+    about_sets = [Feature.asked(text, names) for text in context]
+    if items is None:
+        taken = [set, chosen, *(feature.column for feature in about_sets)]
+        items = default_items(names, taken)
+    roles: list[tuple[Feature, Role]] = [(Feature.asked(text, names), "item") for text in items]
+    roles += [(feature, "context") for feature in about_sets]
+    for name, role in [(set, "set"), (chosen, "chosen"), *((f.column, r) for f, r in roles)]:
+        if name not in names:
+            raise InputError(f"{role} column '{name}' is not in the table; it has: "
+                             f"{listed(names)}")  # fmt: skip
+    for feature in about_sets:
+        if feature.popularity:
+            raise InputError(f"'{feature}' is among the context; popularity is for items")
+    if not items:
+        raise InputError("there are no item features; name at least one column in items")
+    used = [feature.column for feature, _ in roles]
+    for name in used:
+        if used.count(name) > 1:
+            raise InputError(f"column '{name}' is named twice among items and context; keep one")
+        if name in (set, chosen):
+            role = "set" if name == set else "chosen"
+            raise InputError(f"column '{name}' is the {role} column; it cannot be a feature too")
+    return {feature.column: (feature, role) for feature, role in roles}

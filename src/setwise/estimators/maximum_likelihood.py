@@ -1,0 +1,147 @@
+"""What estimators with a likelihood and standard errors share: their summary and their file."""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Bool, Float
+from sklearn.exceptions import ConvergenceWarning
+
+from setwise._errors import InputError
+from setwise.choices import Schema
+from setwise.doctor.derived import Derived
+from setwise.estimators.base import FEWEST_SETS, Estimator, warn_if_perfect
+from setwise.estimators.summary import Summary
+from setwise.models import Model
+from setwise.scoring.model_file import Artifact
+from setwise.training.separation import Separation
+
+CERTAIN = 1e-3  # of log L at equal chances
+STATISTICS = ("log_likelihood", "null_log_likelihood", "sets", "iterations", "converged")
+
+
+class Estimated(Estimator):
+    """A model whose parameters maximise the likelihood, each with a standard error.
+
+    Fitted attributes beside those of the class: ``covariance_`` and ``identified_`` (of all
+    parameters, in the order of ``parameter_names_``), ``log_likelihood_``,
+    ``null_log_likelihood_``, ``iterations_``, ``converged_``, ``sets_``, and ``dropped_``: why a
+    column has no coefficient of its own, by its name ("constant within sets", "a combination of
+    ...", or the reference of a full set of dummies). ``derived_`` lists number columns that are
+    products or functions of others in the training data
+    (:class:`setwise.doctor.derived.Derived`): :mod:`setwise.consequences` warns of them.
+    """
+
+    ARRAYS: tuple[str, ...] = ("coef", "covariance", "identified")
+    """Fitted attributes, without underscore, from which the model can be made again."""
+
+    covariance_: Float[np.ndarray, "p p"]
+    identified_: np.ndarray
+    log_likelihood_: float
+    null_log_likelihood_: float
+    sets_: int
+    converged_: bool
+    dropped_: dict[str, str]
+    derived_: list[Derived]
+
+    @property
+    @abstractmethod
+    def parameter_names_(self) -> list[str]:
+        """What each row of the summary and of ``covariance_`` belongs to."""
+
+    @abstractmethod
+    def summary(self) -> Summary:
+        """Estimates, standard errors, z, p and measures of fit, as a table."""
+
+    @abstractmethod
+    def _model(self) -> Model:
+        """The model that the fitted attributes describe, on standardised columns."""
+
+    @cached_property
+    def model_(self) -> Model:  # type: ignore[override]
+        """What predicts; JAX is slow to start, and those who only estimate need not wait."""
+        return self._model()
+
+    @property
+    def standard_errors_(self) -> Float[np.ndarray, " p"]:
+        """From the inverse of the observed information; NaN where not identified."""
+        variances = np.diag(self.covariance_)
+        return np.sqrt(np.where(variances >= 0, variances, np.nan))
+
+    def _to_artifact(self) -> Artifact:
+        fitted = {name: getattr(self, f"{name}_") for name in (*STATISTICS, "dropped")}
+        fitted["derived"] = [asdict(one) for one in self.derived_]
+        arrays = {name: getattr(self, f"{name}_") for name in self.ARRAYS}
+        params = self.get_params(deep=False)
+        return Artifact(type(self).__name__, params, self.schema_, fitted, arrays)
+
+    @classmethod
+    def from_artifact(cls, artifact: Artifact) -> "Estimated":
+        estimator = cls(**artifact.params)
+        estimator.schema_ = artifact.schema
+        for name in cls.ARRAYS:
+            setattr(estimator, f"{name}_", artifact.arrays[name])
+        for name in STATISTICS:
+            setattr(estimator, f"{name}_", artifact.fitted[name])
+        estimator.dropped_ = artifact.fitted.get("dropped", {})  # older files do not say why
+        estimator.derived_ = [Derived(**one) for one in artifact.fitted.get("derived", [])]
+        return estimator
+
+
+def check_identified(names: Sequence[str], identified: Bool[np.ndarray, " d"]) -> None:
+    """Refuse data of which no column has a coefficient."""
+    if identified.any() or not len(identified):
+        return
+    quoted = ", ".join(f"'{name}'" for name in names[:5]) + (", ..." if len(names) > 5 else "")
+    raise InputError(
+        f"there is nothing to learn from {quoted}: every column is the same for all items of each "
+        "set; put columns that differ between the items of a set among items"
+    )
+
+
+def warn_of_separation(names: Sequence[str], found: Separation, sets: int) -> None:
+    """Say which columns have no finite coefficient; call it from ``fit``."""
+    if not found:
+        return
+    quoted = [f"'{name}'" for name, one in zip(names, found.columns, strict=True) if one]
+    shown = ", ".join(quoted[:5]) + (f" and {len(quoted) - 5} more" if len(quoted) > 5 else "")
+    one = len(quoted) == 1
+    tells = f"{shown} {'tells' if one else 'together tell'}"
+    if found.sets == sets:
+        tells += " the chosen items from the rest without error"
+        remedy = "check it for a leak, or leave it out" if one else "check them for a leak"
+    else:
+        tells += (
+            f" chosen items from others without error in {found.sets:,} of {sets:,} sets, and no "
+            "choice speaks against it"
+        )
+        remedy = (
+            "merge a level that is never (or always) chosen with another, leave a column out, or "
+            "check for a leak"
+        )
+    warnings.warn(
+        f"the likelihood has no maximum: {tells}, so that coefficients grow without bound "
+        f"and their standard errors mean nothing; {remedy}",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
+def warn_if_certain(log_likelihood: float, null_log_likelihood: float, sets: int) -> None:
+    """Warn of a likelihood that is next to that of certainty; call it from ``fit``."""
+    warn_if_perfect(sets >= FEWEST_SETS and log_likelihood > CERTAIN * null_log_likelihood)
+
+
+def without_context(schema: Schema) -> str:
+    """A line for the summary of a model in which context cancels; empty if there is none."""
+    names = [f"'{encoder.feature.column}'" for encoder in schema.context]
+    if not names:
+        return ""
+    plural = len(names) > 1
+    return (
+        f"Context {', '.join(names)} {'are' if plural else 'is'} not used: equal for all items of "
+        f"a set, {'they cancel' if plural else 'it cancels'}."
+    )

@@ -1,0 +1,160 @@
+"""Mixtures of logits: a class of people is drawn first, then the class's choice.
+
+Nested logits: exact, for nests that are given, and with soft nests that are learned.
+"""
+
+from dataclasses import dataclass
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from setwise._types import Array, Bool, Evaluated, Float, Items, Key, Mask, Scores
+from setwise.models.blueprint import Blueprint, Sizes
+from setwise.models.model import Dropout, Model, glorot
+
+
+def inclusive_values(f: Evaluated, present: Mask) -> Float[Array, " l"]:
+    """I_i = log sum over the items z present of exp f_i(z).
+
+    >>> f = jnp.log(jnp.array([[1.0, 5.0], [2.0, 5.0], [9.0, 9.0]]))
+    >>> jnp.exp(inclusive_values(f, jnp.array([True, True, False]))).round(4).tolist()
+    [3.0, 10.0]
+    """
+    return jax.nn.logsumexp(jnp.where(present[:, None], f, -jnp.inf), axis=0)
+
+
+def log_mixture(
+    log_shares: Float[Array, " l"], f: Evaluated, inclusive: Float[Array, " l"]
+) -> Scores:
+    """log P(x | s) = log sum_i share_i exp(f_i(x) - I_i): its softmax over s is P itself.
+
+    >>> f = jnp.log(jnp.array([[1.0, 3.0], [1.0, 1.0]]))
+    >>> shares = jnp.log(jnp.array([0.5, 0.5]))
+    >>> jnp.exp(log_mixture(shares, f, inclusive_values(f, jnp.ones(2, bool)))).round(4).tolist()
+    [0.625, 0.375]
+    """
+    return jax.nn.logsumexp(log_shares + f - inclusive, axis=1)
+
+
+class Mixture(Model):
+    """Discrete mixed logit: P(x | s) = sum_k pi_k softmax over s of < theta_k, x >.
+
+    Scores are log P, and pi is the softmax of ``logits``. Within a class IIA holds; across
+    classes it fails: an item takes most from those that the same people like.
+    """
+
+    theta: Float[Array, "d l"]
+    logits: Float[Array, " l"]
+
+    def __init__(self, features: int, classes: int, key: Key):
+        self.theta = glorot(key, (features, classes), features, classes)
+        self.logits = jnp.zeros(classes)
+
+    @property
+    def shares(self) -> Float[Array, " l"]:
+        """pi: how many people belong to each class."""
+        return jax.nn.softmax(self.logits)
+
+    def scores(self, items: Items, present: Mask, dropout: Dropout | None = None) -> Scores:
+        f = items @ self.theta
+        return log_mixture(jax.nn.log_softmax(self.logits), f, inclusive_values(f, present))
+
+
+@dataclass(frozen=True)
+class MixtureBlueprint(Blueprint):
+    """:class:`Mixture` for the zoo, with l = ``dimension`` classes."""
+
+    def build(self, features: int, sizes: Sizes, key: Key) -> Mixture:
+        return Mixture(features, sizes.dimension, key)
+
+
+class Nested(Model):
+    """Nested logit (McFadden 1978) for given nests, with V = < theta, x >.
+
+        g(x, s) = V_x / lambda_k + (lambda_k - 1) I_k    for x in nest k,
+        I_k = log sum over the items z of nest k in s of exp(V_z / lambda_k)
+
+    so that P(x | s) = P(k | s) P(x | k, s) with P(k | s) = softmax over nests of lambda_k I_k.
+    0 < lambda_k <= 1, the sigmoid of ``raw``; lambda = 1 is the MNL. An item is in the nest whose
+    column, the ``start``-th and following, is above zero: a standardised one-hot column is so at
+    its level. An item in none of them (the outside option) is a nest of its own, with g = V.
+    """
+
+    theta: Float[Array, " d"]
+    raw: Float[Array, " k"]
+    start: int = eqx.field(static=True)
+
+    def __init__(self, features: int, nests: int, start: int):
+        self.theta = jnp.zeros(features)
+        self.raw = jnp.full(nests, jnp.log(9.0))
+        self.start = start
+
+    @property
+    def lambdas(self) -> Float[Array, " k"]:
+        """How unlike the items of each nest are: near 0 like one item, at 1 like any others."""
+        return jax.nn.sigmoid(self.raw)
+
+    def scores(self, items: Items, present: Mask, dropout: Dropout | None = None) -> Scores:
+        member = items[:, self.start : self.start + len(self.raw)] > 0
+        return nested_scores(items @ self.theta, member, self.lambdas, present)
+
+
+def nested_scores(
+    utilities: Scores, member: Bool[Array, "n k"], lambdas: Float[Array, " k"], present: Mask
+) -> Scores:
+    """V / lambda_k + (lambda_k - 1) I_k; see :class:`Nested`.
+
+    >>> member = jnp.array([[True, False], [True, False], [False, True]])
+    >>> g = nested_scores(jnp.zeros(3), member, jnp.array([0.5, 1.0]), jnp.ones(3, bool))
+    >>> [round(float(p), 4) for p in jax.nn.softmax(g)]  # the nest of two weighs 2 ** 0.5, not 2
+    [0.2929, 0.2929, 0.4142]
+    """
+    own = jnp.where(member.any(1), jnp.where(member, lambdas, 0).sum(1), 1)
+    scaled = utilities / own
+    inside = member & present[:, None]
+    peopled = inside.any(0)
+    # A nest without items takes part with zeros, so that no gradient is undefined, and is dropped.
+    within = jnp.where(inside, scaled[:, None], jnp.where(peopled, -jnp.inf, 0))
+    inclusive = jnp.where(peopled, jax.nn.logsumexp(within, axis=0), 0)
+    return scaled + jnp.where(member, (lambdas - 1) * inclusive, 0).sum(1)
+
+
+class SoftNested(Model):
+    """McFadden's (1978) nests as soft ones, each with a score function f_i of its own.
+
+        g(x, s) = log sum_i softmax_i(W_i + lambda_i I_i) exp(f_i(x) - I_i),
+        I_i = log sum over z in s of exp f_i(z)
+
+    A nest is entered with a probability that rises with its inclusive value I_i; an item is
+    chosen within it. g is log P itself. 0 < lambda_i < 1, the sigmoid of ``raw``; lambda = 0 is
+    the mixed logit.
+    """
+
+    theta: Float[Array, "d l"]
+    W: Float[Array, " l"]
+    raw: Float[Array, " l"]
+
+    def __init__(self, features: int, nests: int, key: Key):
+        self.theta = glorot(key, (features, nests), features, nests)
+        self.W = jnp.zeros(nests)
+        self.raw = jnp.zeros(nests)
+
+    @property
+    def lambdas(self) -> Float[Array, " l"]:
+        """How much a nest's inclusive value draws people in."""
+        return jax.nn.sigmoid(self.raw)
+
+    def scores(self, items: Items, present: Mask, dropout: Dropout | None = None) -> Scores:
+        f = items @ self.theta
+        inclusive = inclusive_values(f, present)
+        entered = jax.nn.log_softmax(self.W + self.lambdas * inclusive)
+        return log_mixture(entered, f, inclusive)
+
+
+@dataclass(frozen=True)
+class SoftNestedBlueprint(Blueprint):
+    """:class:`SoftNested` for the zoo, with l = ``dimension`` nests."""
+
+    def build(self, features: int, sizes: Sizes, key: Key) -> SoftNested:
+        return SoftNested(features, sizes.dimension, key)

@@ -1,0 +1,442 @@
+"""Violation capacity by region: on the sets that some models get right and others wrong.
+
+What a reproduction will do, and about how long it takes: units of work on every setting.
+
+Units elsewhere: their workers share no disk with the folder, so what they store comes back.
+
+A worker does a unit in a folder of its own, begun with what is stored here already. Whenever its
+files change, their content is told and stored here: of a lost worker's unit, what is missing is
+done again and nothing else.
+
+Reproduce: plan, work, and gather what was found.
+"""
+
+import hashlib
+import importlib.metadata
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Bool, Float
+
+from setwise._errors import InputError
+from setwise._executor import Crew, Parcel, Tell
+from setwise._files import make_folder, unfinished, whole_file
+from setwise.choices import Choices, Schema, open_choices, save_choices
+from setwise.choices.schema import common_levels
+from setwise.choices.stored import SUFFIX
+from setwise.estimators import TrainedEstimator
+from setwise.paper.reproduction.protocol import (
+    CELLS,
+    PARTS,
+    REGIONS,
+    RESULTS,
+    SIZES,
+    Cell,
+    CellFile,
+    Method,
+    Part,
+    Protocol,
+    Region,
+    Results,
+    Setting,
+    slug,
+)
+from setwise.paper.reproduction.work import (
+    OnUnit,
+    Unit,
+    machine,
+    run_units,
+    share_accelerator,
+    work,
+    workers_here,
+)
+from setwise.violations.correctness import correctness_regions
+
+
+def regions(cells: Mapping[str, Sequence[Cell]]) -> list[Region]:
+    """All regions of every split, from the cells of each model; none if a model is missing."""
+    if any(name not in cells for name in REGIONS):
+        return []
+    by_split = [{cell.outcome.split: cell for cell in cells[name]} for name in REGIONS]
+    return [
+        region
+        for split in sorted(by_split[0])
+        if all(split in one for one in by_split)
+        for region in _of_split([one[split] for one in by_split])
+    ]
+
+
+def _of_split(cells: Sequence[Cell]) -> Iterator[Region]:
+    right = {name: np.array(cell.right, bool) for name, cell in zip(REGIONS, cells, strict=True)}
+    violations = np.array([cell.violations for cell in cells], float)
+    outcome = cells[0].outcome
+    for names, here in correctness_regions(right):
+        yield Region(
+            outcome.data,
+            outcome.max_items,
+            outcome.split,
+            names,
+            int(here.sum()),
+            dict(zip(REGIONS, _means(violations, here), strict=True)),
+        )
+
+
+def _means(
+    violations: Float[np.ndarray, "models sets"], here: Bool[np.ndarray, " sets"]
+) -> list[float | None]:
+    return [float(one[here].mean()) if here.any() else None for one in violations]
+
+
+LEAST_SETS = 20
+
+# What a unit takes, for an estimate: rows that a population trains on in a second, the seconds of a
+# step, and those of the start with its compiling. Measured on Expedia and Swissmetro with two cores
+# (of which a worker has one) and with one H200 (which all workers share).
+TRAINED_ROWS = {
+    "cpu": {"sda": 6e5, "ranknet": 1.5e4, "deep_sets": 4.5e4},
+    "accelerator": {"sda": 3e8, "ranknet": 1.5e7, "deep_sets": 2.5e7},
+}
+SECONDS_A_STEP = {"cpu": 0.0, "accelerator": 5e-4}
+SECONDS_TO_START = {"cpu": 8.0, "accelerator": 25.0}
+EPOCHS_TO_STOP = 60  # of a trial, on average
+EPOCHS_OF_THE_LAST = 4  # times as many
+# Rows that a method without gradients takes in, for one split.
+SOLVED_ROWS = {"svmrank": 1e5}
+OTHER_SOLVED_ROWS = 1e6
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set to reproduce on, and the greatest sizes of its sets; the least is the main one."""
+
+    choices: Choices
+    max_items: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The settings, the units to do on them, and about how many seconds each adds to the whole."""
+
+    settings: tuple[Setting, ...]
+    units: tuple[Unit, ...]
+    seconds: Mapping[Unit, float]
+
+    def of(self, setting: Setting) -> list[Unit]:
+        """The units of one setting."""
+        where = (setting.data, setting.max_items)
+        return [unit for unit in self.units if (unit.data, unit.max_items) == where]
+
+
+def plan(sources: Mapping[str, Source], part: Part, protocol: Protocol, scratch: Path) -> Plan:
+    """Lay out a part of the paper on these data; samples of the sets are written to ``scratch``.
+
+    Sets of one item are left out, since their choice is known. Rare levels of categories are
+    grouped in each sample before it is split, as in the paper.
+    """
+    if not sources:
+        raise InputError("there are no data to reproduce on; name at least one table")
+    names = [slug(name) for name in sources]
+    for name in names:
+        if names.count(name) > 1:
+            raise InputError(f"two data sets are called {name}; give them different names")
+    settings, units, seconds = [], [], {}
+    for data, source in sources.items():
+        for max_items in sorted(set(source.max_items)):
+            methods = protocol.methods(part, max_items == min(source.max_items))
+            if not methods:
+                continue
+            setting, samples, mark = _setting(data, source.choices, max_items, protocol, scratch)
+            settings.append(setting)
+            for method in methods:
+                unit = Unit(data, max_items, method, samples, mark)
+                units.append(unit)
+                seconds[unit] = _seconds(method, setting, protocol)
+    return Plan(tuple(settings), tuple(units), seconds)
+
+
+def _setting(
+    data: str, choices: Choices, max_items: int, protocol: Protocol, scratch: Path
+) -> tuple[Setting, tuple[Path, ...], str]:
+    """The sets of up to so many items: what they are, a sample for each split, and their mark."""
+    limited = choices.limit(max_items, min_items=2)
+    if len(limited) < LEAST_SETS:
+        raise InputError(
+            f"{data} has only {len(limited)} sets of 2 to {max_items} items; a split needs at "
+            f"least {LEAST_SETS}, so allow larger sets"
+        )
+    splits = protocol.splits if len(limited) > protocol.sets else 1
+    paths = [scratch / f"{slug(data)}-{max_items}-{number}{SUFFIX}" for number in range(splits)]
+    for number, path in enumerate(paths):
+        sample = limited.sample(protocol.sets, protocol.seed + number)
+        save_choices(common_levels(sample), path)
+    with paths[0].open("rb") as file:
+        mark = hashlib.file_digest(file, "sha256").hexdigest()
+    features = Schema.fit(open_choices(paths[0])).width
+    sets = min(protocol.sets, len(limited))
+    mean = round(float(limited.sizes.mean()), 6)
+    return Setting(data, max_items, len(limited), sets, mean, features), tuple(paths), mark
+
+
+def _seconds(method: Method, setting: Setting, protocol: Protocol) -> float:
+    """What a unit adds to the time of all, if workers are as many as by default."""
+    sets = SIZES[0] * setting.sets
+    if not isinstance(protocol.estimator(method), TrainedEstimator):
+        rows = protocol.splits * sets * setting.mean_items
+        return rows / SOLVED_ROWS.get(method.model, OTHER_SOLVED_ROWS) / workers_here()
+    device = "cpu" if jax.default_backend() == "cpu" else "accelerator"
+    training, speeds = protocol.training, TRAINED_ROWS[device]
+    epochs = min(EPOCHS_TO_STOP, training.epochs)
+    trained = sets * setting.mean_items * epochs * protocol.trials * protocol.splits
+    last = min(EPOCHS_OF_THE_LAST * epochs, training.epochs)
+    steps = protocol.tuning.batches * last * sets / training.batch_size
+    computed = trained / speeds.get(method.model, speeds["sda"]) + steps * SECONDS_A_STEP[device]
+    together = workers_here() if device == "cpu" else 1  # an accelerator does one after another
+    return SECONDS_TO_START[device] / workers_here() + computed / together
+
+
+def longest_first(units: Sequence[Unit], seconds: Mapping[Unit, float]) -> list[Unit]:
+    """In the order in which workers that finish together take them."""
+    return sorted(units, key=lambda unit: -seconds[unit])
+
+
+SECONDS_BETWEEN_SIGNS = 1.0
+
+
+class Stored(NamedTuple):
+    """The files of a unit, by content: its cells and its search, or None."""
+
+    cells: bytes | None
+    search: bytes | None
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A unit on its way: its samples by content, and what is stored of it."""
+
+    unit: Unit
+    protocol: Protocol
+    samples: tuple[Parcel, ...]
+    stored: Stored
+
+
+def run_units_elsewhere(
+    units: Sequence[Unit], protocol: Protocol, folder: Path, crew: Crew, on_unit: OnUnit
+) -> None:
+    """Do all units with a crew; each cell is stored in the folder as soon as it is known."""
+    paths = dict.fromkeys(path for unit in units for path in unit.samples)
+    parcels = {path: crew.put(path.read_bytes()) for path in paths}
+    files = [unit.file(folder, protocol) for unit in units]
+
+    def sent(number: int) -> Sent:
+        unit = units[number]
+        samples = tuple(parcels[path] for path in unit.samples)
+        return Sent(unit, protocol, samples, _stored(files[number]))
+
+    def on_told(number: int, told: tuple[float, Mapping[str, bytes]]) -> None:
+        share, changed = told
+        _store(files[number], Stored(changed.get("cells"), changed.get("search")))
+        on_unit(units[number], share, None)
+
+    for number, (cells, notes) in crew.each(_work, len(units), sent, on_told):
+        _store(files[number], Stored(cells, None))
+        files[number].search.unlink(missing_ok=True)
+        on_unit(units[number], 1.0, notes)
+
+
+def _work(sent: Sent, tell: Tell) -> tuple[bytes, list[str]]:
+    """On a worker: the content of a unit's file of cells, and its warnings."""
+    share_accelerator()
+    with tempfile.TemporaryDirectory(prefix="setwise-") as scratch:
+        folder = Path(scratch)
+        paths = tuple(folder / path.name for path in sent.unit.samples)
+        for path, parcel in zip(paths, sent.samples, strict=True):
+            path.write_bytes(parcel.open())
+        unit = replace(sent.unit, samples=paths)
+        file = unit.file(folder, sent.protocol)
+        _store(file, sent.stored)
+        notes = work(unit, sent.protocol, folder, _Signs(file, tell))
+        return file.path.read_bytes(), notes
+
+
+class _Signs:
+    """Tells the share that is done at most once a second, and changed files at once."""
+
+    def __init__(self, file: CellFile, tell: Tell):
+        self._paths = {"cells": file.path, "search": file.search}
+        self._tell: Callable[[tuple[float, dict[str, bytes]]], None] = tell
+        self._seen = {name: _version(path) for name, path in self._paths.items()}
+        self._last = time.monotonic()
+
+    def __call__(self, share: float) -> None:
+        now = {name: _version(path) for name, path in self._paths.items()}
+        changed = [name for name in now if now[name] is not None and now[name] != self._seen[name]]
+        if changed or time.monotonic() - self._last > SECONDS_BETWEEN_SIGNS:
+            self._tell((share, {name: self._paths[name].read_bytes() for name in changed}))
+            self._seen, self._last = now, time.monotonic()
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    """It changes with the file, which is always replaced as a whole."""
+    if not path.exists():
+        return None
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns
+
+
+def _stored(file: CellFile) -> Stored:
+    return Stored(
+        *(path.read_bytes() if path.exists() else None for path in (file.path, file.search))
+    )
+
+
+def _store(file: CellFile, stored: Stored) -> None:
+    """Write what is there, each file whole or not at all."""
+    make_folder(file.path.parent)
+    for path, content in ((file.path, stored.cells), (file.search, stored.search)):
+        if content is not None:
+            with whole_file(path) as beside:
+                beside.write_bytes(content)
+
+
+CLOCK = "cells/seconds.txt"
+PACKAGES = ("setwise", "jax", "equinox", "optax", "optuna", "numpy", "scikit-learn")
+
+OnPlan = Callable[[Plan, list[Unit], int], None]
+"""Called before anything starts with the plan, the units that are left, and how many workers."""
+
+
+def reproduce(
+    sources: Mapping[str, Source],
+    out: str | Path,
+    part: Part = "all",
+    protocol: Protocol = Protocol(),  # noqa: B008 (frozen)
+    *,
+    workers: int | None = None,
+    crew: Crew | None = None,
+    command: str = "",
+    on_plan: OnPlan | None = None,
+    on_unit: OnUnit | None = None,
+) -> Results:
+    """Run a part of the paper's evaluation; what is in the folder already is not run again.
+
+    Args:
+        sources: by the name to show, the choices and the greatest sizes of sets.
+        out: the folder that keeps every finished cell, and in the end ``results.json``.
+        part: "table1", "ablation", "full", "figures" or "all".
+        protocol: splits, trials and training.
+        workers: processes; by default one a core, or four on an accelerator.
+        crew: who works in place of processes here, such as a cluster's workers.
+        command: what was typed, for the report.
+        on_plan: called before anything starts.
+        on_unit: called whenever some of a unit is done.
+
+    >>> import setwise as sw
+    >>> few = sw.datasets.generate("mnl", sets=12).choices
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     reproduce({"few": Source(few, (10,))}, folder, "table1")
+    Traceback (most recent call last):
+    ...
+    setwise._errors.InputError: few has only 12 sets of 2 to 10 items; a split needs at least 20, \
+so allow larger sets
+    """
+    if part not in PARTS:
+        raise InputError(f"there is no part '{part}'; there are: {', '.join(PARTS)}")
+    if workers is not None and workers < 1:
+        raise InputError(f"workers={workers}; at least one is needed")
+    if workers is not None and crew is not None:
+        raise InputError(f"workers={workers} are processes here; a cluster has its own: drop them")
+    folder = Path(out)
+    make_folder(folder)
+    make_folder(folder / CELLS)
+    unfinished(folder / CELLS)  # removes what a killed run left
+    share_accelerator()
+    clock = _Clock(folder)
+    with tempfile.TemporaryDirectory(prefix="setwise-") as scratch:
+        laid_out = plan(sources, part, protocol, Path(scratch))
+        left = [
+            unit
+            for unit in longest_first(laid_out.units, laid_out.seconds)
+            if len(unit.file(folder, protocol).read()) < protocol.splits
+        ]
+        able = workers or (workers_here() if crew is None else crew.workers())
+        many = min(able, max(1, len(left)))
+        if on_plan is not None:
+            on_plan(laid_out, left, many)
+
+        def after(unit: Unit, share: float, notes: Sequence[str] | None) -> None:
+            if notes is not None:
+                clock.save()
+            if on_unit is not None:
+                on_unit(unit, share, notes)
+
+        if crew is None:
+            run_units(left, protocol, folder, many, after)
+        else:
+            run_units_elsewhere(left, protocol, folder, crew, after)
+    results = _gathered(laid_out, part, protocol, folder, _run(folder, command, clock, bool(left)))
+    results.save(folder / RESULTS)
+    return results
+
+
+def _gathered(
+    laid_out: Plan, part: Part, protocol: Protocol, folder: Path, run: Mapping[str, Any]
+) -> Results:
+    """All cells of the plan, in its order, and what follows from several of them."""
+    cells: dict[Unit, list[Cell]] = {
+        unit: unit.file(folder, protocol).read() for unit in laid_out.units
+    }
+    found = []
+    for setting in laid_out.settings if part in ("figures", "all") else ():
+        found += regions(
+            {
+                str(unit.method): cells[unit]
+                for unit in laid_out.of(setting)
+                if unit.method.dimension is None
+            }
+        )
+    described = {"part": part, **protocol.described()}
+    outcomes = tuple(cell.outcome for unit in laid_out.units for cell in cells[unit])
+    return Results(described, run, laid_out.settings, outcomes, tuple(found))
+
+
+class _Clock:
+    """The seconds that the runs in a folder took in all, those that were killed included."""
+
+    def __init__(self, folder: Path):
+        self._path = folder / CLOCK
+        try:
+            self._before = float(self._path.read_text("utf-8")) if self._path.exists() else 0.0
+        except ValueError:
+            raise InputError(
+                f"{self._path} is not the number of seconds that a reproduction took; delete it"
+            ) from None
+        self._begin = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return round(self._before + time.monotonic() - self._begin, 1)
+
+    def save(self) -> None:
+        with whole_file(self._path) as beside:
+            beside.write_text(f"{self.seconds}\n", "utf-8")
+
+
+def _run(folder: Path, command: str, clock: _Clock, worked: bool) -> dict[str, Any]:
+    """Who did it, when and how long; a run that had nothing left to do changes nothing."""
+    path = folder / RESULTS
+    if path.exists() and not worked:
+        return dict(Results.open(path).run)
+    return {
+        "command": command,
+        "seconds": clock.seconds,
+        "machine": machine(),
+        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+        "finished": datetime.now(UTC).strftime("%Y-%m-%d"),
+    }

@@ -1,0 +1,256 @@
+"""Is IIA violated, by a model and in data? Measures, tests and pictures on one page."""
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from setwise._arguments import by_name, checked, columns, optional
+from setwise._arguments import path as check_path
+from setwise._errors import InputError
+from setwise._page import REPORT_STYLE, figure_html, table_html, write_page
+from setwise.choices import Choices
+from setwise.estimators import Estimator
+from setwise.estimators.base import fitted, is_choices
+from setwise.reports.decoy import DecoyMap, decoy_picture
+from setwise.reports.effects import TRIAL_HEADS, TrialEffects, trials_picture
+from setwise.reports.figures import COLOURS, grid_picture, new_figure, svg_text
+from setwise.violations import (
+    CapacityByRegion,
+    IIATest,
+    SoftViolations,
+    Violations,
+    bootstrap_interval,
+    capacity_by_region,
+    iia_test,
+    influence,
+    soft_violations,
+    violation_capacity,
+)
+from setwise.violations.bootstrap import LevelMatrix
+from setwise.violations.clusters import Group
+
+TESTS = ("lcl", "comparisons")
+HEADS = ("measure", "value", "95 % interval", "what it says")
+
+INFLUENCE = (
+    "The change of the row's probability, in points of per cent, when one item of the column "
+    "leaves the set."
+)
+REGIONS = (
+    "A row holds the sets that exactly these models predict right. Beside it, how often each model "
+    "changes its choice when another item leaves, with 95 % intervals. If context helps, a context "
+    "model changes its choice more often where it alone is right."
+)
+STYLE = (
+    REPORT_STYLE
+    + """table.measures td:nth-child(2), table.measures td:nth-child(3) { text-align: right; }
+.test { border-left: .25rem solid #8888; padding-left: .75rem; }
+"""
+)
+
+
+@dataclass(frozen=True, eq=False)
+class IIAReport:
+    """What a fitted model does to IIA on some choices, and what tests say of the data themselves.
+
+    ``tests`` are empty where the choices do not say what was chosen; ``between`` is None where no
+    column tells alternatives apart; ``trials``, ``decoy`` and ``regions`` are None unless asked
+    for.
+    """
+
+    model: str
+    data: str
+    capacity: Violations
+    soft: SoftViolations
+    tests: tuple[IIATest, ...]
+    between: LevelMatrix | None = None
+    trials: TrialEffects | None = None
+    decoy: DecoyMap | None = None
+    regions: CapacityByRegion | None = None
+
+    def rows(self) -> list[tuple[str, str, str, str]]:
+        """The measures as text, under :data:`HEADS`."""
+        share = "of the other items, taken away one by one, change the model's choice"
+        measures = (
+            ("violation capacity", self.capacity.kappa, bootstrap_interval(self.capacity), share),
+            (
+                "odds move by", self.soft.odds.mean, self.soft.odds.interval(),
+                "on the log scale, between two items that stay when another goes; 0 is IIA",
+            ),
+            (
+                "regularity broken", self.soft.regularity.mean, self.soft.regularity.interval(),
+                "of the items become less likely when a rival goes; 0 for random utility",
+            ),
+        )  # fmt: skip
+        return [
+            (name, f"{value:.4f}", f"{low:.4f} to {high:.4f}", said)
+            for name, value, (low, high), said in measures
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        measures = {
+            "kappa": (self.capacity.kappa, bootstrap_interval(self.capacity)),
+            "odds": (self.soft.odds.mean, self.soft.odds.interval()),
+            "regularity": (self.soft.regularity.mean, self.soft.regularity.interval()),
+        }
+        found: dict[str, Any] = {
+            "model": self.model,
+            "data": self.data,
+            "measures": {
+                name: {"value": value, "low": low, "high": high}
+                for name, (value, (low, high)) in measures.items()
+            },
+            "tests": [vars(one) | {"details": dict(one.details)} for one in self.tests],
+        }
+        if self.between is not None:
+            names, values = list(self.between.names), self.between.values.tolist()
+            found["influence"] = {"names": names, "values": values}
+        if self.trials is not None:
+            found["trials"] = self.trials.to_json()
+        if self.decoy is not None:
+            found["decoy"] = self.decoy.to_json()
+        if self.regions is not None:
+            found["regions"] = [asdict(one) for one in self.regions.regions]
+        return found
+
+
+@checked(
+    estimator=fitted,
+    choices=is_choices,
+    by=optional(columns),
+    beside=optional(by_name(fitted, least=0)),
+)
+def examine_iia(
+    estimator: Estimator,
+    choices: Choices,
+    by: str | Sequence[str] | None = None,
+    table: Any = None,
+    group: str | Group | None = None,
+    beside: Mapping[str, Estimator] | None = None,
+) -> IIAReport:
+    """Measure how a fitted model violates IIA, and test IIA on the data.
+
+    Args:
+        estimator: a fitted model.
+        choices: sets to look at; tests need to know what was chosen.
+        by: a column whose levels are alternatives, or several 0/1 columns that tell them apart.
+        table: what the choices were read from, where ``by`` is no feature.
+        group: who made each choice, for intervals where one person makes many: as in
+            :func:`~setwise.violations.violation_capacity`.
+        beside: other fitted models by name, to see where each of them is right.
+
+    >>> import setwise as sw
+    >>> choices = sw.datasets.load("swissmetro").sample(300)
+    >>> found = examine_iia(sw.MNL().fit(choices), choices)
+    >>> found.capacity.kappa, found.soft.odds.mean, [one.method for one in found.tests]
+    (0.0, 0.0, ['lcl', 'comparisons'])
+    """
+    tests = () if choices.chosen is None else tuple(iia_test(choices, one) for one in TESTS)
+    seen = choices if table is None else table
+    name = type(estimator).__name__
+    if beside and name in beside:
+        raise InputError(f"two models are called {name}; give the other one another name")
+    return IIAReport(
+        name,
+        repr(choices),
+        violation_capacity(estimator, choices, group),
+        soft_violations(estimator, choices, group),
+        tests,
+        None if by is None else influence(estimator, seen, by).between,
+        regions=capacity_by_region({name: estimator} | dict(beside), choices, group)
+        if beside
+        else None,
+    )
+
+
+@checked(path=check_path)
+def write_iia_report(report: IIAReport, path: str | Path) -> None:
+    """Write the page, whole or not at all; it needs no network."""
+    body = f"""<p>{html.escape(report.model)} on {html.escape(report.data)}</p>
+<h2>How the model breaks IIA</h2>
+<p>Independence of irrelevant alternatives (IIA) says that the odds between two items are the same
+whatever else is offered. Here every item of every set is taken away in turn.</p>
+{table_html(HEADS, report.rows(), "measures")}
+<figure>{capacity_picture(report.capacity)}<figcaption>How often a model's choice changes, set by
+set. A set at 0 keeps its choice whichever other item goes.</figcaption></figure>
+"""
+    if report.between is not None:
+        body += f"""<h2>Who gains when an alternative goes</h2>
+{figure_html(_influence(report.between), INFLUENCE)}
+"""
+    if report.regions is not None:
+        body += f"<h2>Where each model is right</h2>\n<p>{REGIONS}</p>\n"
+        body += table_html(report.regions.heads, report.regions.rows(), "numbers") + "\n"
+    if report.trials is not None:
+        body += _trials(report.trials)
+    if report.decoy is not None:
+        body += _decoy(report.decoy)
+    if report.tests:
+        body += "<h2>Is IIA rejected in the data?</h2>\n" + "\n".join(map(_test, report.tests))
+    write_page(path, f"IIA and {report.model}", body, STYLE)
+
+
+def capacity_picture(capacity: Violations) -> str:
+    """The share of sets by how many removals change the choice."""
+    values = capacity.of_sets[~np.isnan(capacity.of_sets)]
+    figure = new_figure(7.0, 3.0)
+    panel = figure.subplots()
+    edges = np.linspace(0, 1, 21).tolist()
+    panel.hist(
+        values, edges, weights=np.full(len(values), 100 / len(values)), color=COLOURS[0],
+        edgecolor="white",
+    )  # fmt: skip
+    panel.set_xlabel("share of removals that change the choice")
+    panel.set_ylabel("sets (%)")
+    panel.set_xlim(0, 1)
+    panel.grid(axis="y", alpha=0.3)
+    return svg_text(figure)
+
+
+def _influence(between: LevelMatrix) -> str:
+    names = between.names
+    return grid_picture(100 * between.values, names, names, ("leaves", "changes"))
+
+
+def _trials(found: TrialEffects) -> str:
+    picture = trials_picture(found.observed, {found.model: found.predicted})
+    first, model = found.observed[0], html.escape(found.model)
+    return f"""<h2>Context effects: people and model</h2>
+<p>People chose among A, B and a third option that favours one of the two: the target. If the third
+option were irrelevant, it would not move the choice between A and B.
+{html.escape(found.sentence())}</p>
+<figure>{picture}<figcaption>Black dots are what people did; the bar is how far chance may have
+moved the dot (95 % interval). Coloured marks are what {model} predicts for the same trials. For
+example, in trials of {html.escape(first.condition)} people chose A in
+{100 * first.share_of_a[0]:.0f} of 100 cases where the third option favours A, and in
+{100 * first.share_of_a[1]:.0f} where it favours B. The lower picture makes one number of both: of
+those who chose A or B, how many chose the target. Half is no effect.</figcaption></figure>
+{table_html(TRIAL_HEADS, found.rows(), "trials")}
+"""
+
+
+def _decoy(found: DecoyMap) -> str:
+    a, b = found.effect.without
+    first, second = map(html.escape, found.columns)
+    return f"""<h2>What a decoy does</h2>
+<p>A and B are two items of set {html.escape(found.pair)}. Where only they are offered,
+{html.escape(found.model)} gives A {100 * a:.0f} % and B {100 * b:.0f} %. Then a third item joins
+them, the decoy. {html.escape(found.sentence())}</p>
+<figure>{decoy_picture(found)}<figcaption>Each point of the map is a decoy with this {first} and
+{second}, in all else like A. Purple: with the decoy there, more of those who take A or B take A.
+Orange: more of them take B. White: the decoy moves nothing between the two. Small dots are items of
+the table: far from them the model guesses. Hatched: A or B is
+chosen more often with the decoy than without it, though there is more to choose from; no model in
+which every person has fixed tastes can do that.</figcaption></figure>
+{table_html(found.heads(), found.rows())}
+"""
+
+
+def _test(one: IIATest) -> str:
+    lines = [html.escape(line) for line in str(one).splitlines()]
+    return f'<p class="test">{"<br>".join(lines)}</p>'

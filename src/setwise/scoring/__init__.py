@@ -1,0 +1,15 @@
+"""A fitted model as a list of plain array operations: traced once, run by NumPy, written as ONNX.
+
+Scoring needs a model file and NumPy, not JAX:
+
+>>> import setwise.scoring
+>>> scorer = setwise.scoring.load("hotels.setwise")    # doctest: +SKIP
+>>> scorer.predict_proba("searches.parquet")           # doctest: +SKIP
+"""
+
+from setwise.scoring.builder import Builder
+from setwise.scoring.graph import Graph, Operation, Spec
+from setwise.scoring.onnx_file import export_onnx
+from setwise.scoring.scorer import Scorer, load
+
+__all__ = ["Builder", "Graph", "Operation", "Scorer", "Spec", "export_onnx", "load"]

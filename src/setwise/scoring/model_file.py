@@ -1,0 +1,182 @@
+"""One-file models: safetensors for the weights, JSON for everything else, no pickle.
+
+The file holds the estimator's name and arguments, the schema fitted on training data, what was
+learned, how to compute its scores (a graph of plain operations, for those who score without JAX),
+a few sets of the data and a simpler model of them where that was asked for, and a checksum.
+Loading it runs no code of the file's.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import NoneType
+from typing import Any
+
+import numpy as np
+
+from setwise import _tensorfile
+from setwise._arguments import check_all, each, instance, optional, text
+from setwise._errors import InputError
+from setwise._files import check_writable
+from setwise._tensorfile import made_elsewhere
+from setwise.choices import Schema
+from setwise.scoring.graph import Graph, Operation
+from setwise.scoring.graph_checks import checked
+
+OF_GRAPH = "graph/"
+"""What names of arrays begin with that the graph needs beside those of the model."""
+OF_BESIDE = "beside/"
+"""What names of arrays begin with that belong to simpler models of the same data."""
+
+
+@dataclass(frozen=True, eq=False)
+class Artifact:
+    """What a model file holds."""
+
+    estimator: str
+    params: dict[str, Any]
+    schema: Schema
+    fitted: dict[str, Any]
+    arrays: dict[str, np.ndarray]
+    graph: Graph | None = None
+    constants: dict[str, np.ndarray] = field(default_factory=dict)
+    """Arrays that the graph needs and the model does not."""
+    sample: list[dict[str, Any]] = field(default_factory=list)
+    """Some sets of the data as plain values (:func:`setwise.choices.reading.records`)."""
+    beside: dict[str, np.ndarray] = field(default_factory=dict)
+    """Of simpler models of the same data, by name: "mnl", its weights of standardised columns."""
+
+    def write(self, path: str | Path) -> None:
+        """Write the file whole or not at all."""
+        check_writable(path)
+        schema = self.schema.to_json()
+        arrays = self.arrays | self.constants | _names_as_arrays(schema)
+        arrays |= {f"{OF_BESIDE}{name}": array for name, array in self.beside.items()}
+        meta = {
+            "estimator": self.estimator,
+            "params": self.params,
+            "schema": schema,
+            "fitted": self.fitted,
+            "graph": None if self.graph is None else self.graph.to_json(),
+            "sample": self.sample,
+        }
+        _tensorfile.write(path, "model", arrays, meta)
+
+    def with_graph(self, graph: Graph, arrays: dict[str, np.ndarray]) -> "Artifact":
+        """With a graph; of its arrays those are kept that the model's are not already."""
+        known = {name for name, array in arrays.items() if _same(array, self.arrays.get(name))}
+        constants = {f"{OF_GRAPH}{name}": a for name, a in arrays.items() if name not in known}
+
+        def renamed(one: Operation) -> Operation:
+            if one.name != "weight" or one.settings[0] in known:
+                return one
+            return Operation("weight", (), (f"{OF_GRAPH}{one.settings[0]}", *one.settings[1:]))
+
+        graph = Graph(tuple(renamed(one) for one in graph.operations))
+        return replace(self, graph=graph, constants=constants)
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Artifact":
+        """Read a model file; a truncated, altered or foreign one is refused.
+
+        So is one that was made to do harm: whatever it says is checked before it is used.
+        """
+        arrays, meta = _tensorfile.read(path, "model")
+        with made_elsewhere(path, "description"):
+            check_all(_PARTS, meta)
+            _take_names_back(meta["schema"], arrays)
+            constants = _taken(arrays, OF_GRAPH, keep_prefix=True)
+            artifact = cls(
+                meta["estimator"], meta["params"], Schema.from_json(meta["schema"]),
+                meta["fitted"], arrays, None, constants, _sample(meta.get("sample", [])),
+                _taken(arrays, OF_BESIDE),
+            )  # fmt: skip
+            artifact._check_beside()
+        plain = meta.get("graph")  # older files have none
+        if plain is None:
+            return artifact
+        with made_elsewhere(path, "graph"):
+            graph = Graph.from_json(plain)
+            everything = artifact.arrays | artifact.constants
+            return replace(artifact, graph=checked(graph, everything, artifact.schema.width))
+
+    def _check_beside(self) -> None:
+        columns = (len(self.schema.item_names),)
+        for name, weights in self.beside.items():
+            if weights.shape != columns or not np.isfinite(weights).all():
+                raise InputError(f"the weights '{name}' are not {columns[0]} finite numbers")
+
+
+_an_object = instance(dict, "write an object")
+_PARTS = {
+    "estimator": text,
+    "params": _an_object,
+    "schema": _an_object,
+    "fitted": _an_object,
+    "graph": optional(_an_object),
+    "sample": each(_an_object, 0),
+}
+
+
+def _taken(
+    arrays: dict[str, np.ndarray], prefix: str, keep_prefix: bool = False
+) -> dict[str, np.ndarray]:
+    """Take the arrays out whose names begin so."""
+    return {
+        name if keep_prefix else name.removeprefix(prefix): arrays.pop(name)
+        for name in list(arrays)
+        if name.startswith(prefix)
+    }
+
+
+def _sample(sets: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sets of plain values, as :func:`setwise.choices.reading.records` writes them."""
+    for one in sets:
+        check_all({"items": each(_an_object), "context": _an_object}, one)
+        for record in [*one["items"], one.get("context", {})]:
+            if not all(isinstance(value, (str, int, float, NoneType)) for value in record.values()):
+                raise InputError("a set of the sample has values that are not plain")
+    return sets
+
+
+def without_graph(estimator: str) -> str:
+    """What to say of a model file that has no graph."""
+    if estimator == "LambdaMART":
+        return (
+            "holds trees, which are not operations on arrays: use setwise.load(...), or train a "
+            "model such as sda, which scores without its engine"
+        )
+    return (
+        f"holds a {estimator} without the graph of its scores, as older setwise wrote it; write "
+        "it again: setwise.load(path).save(path)"
+    )
+
+
+def _same(array: np.ndarray, other: np.ndarray | None) -> bool:
+    """Whether they are equal to the last bit."""
+    if other is None or array.dtype != other.dtype or array.shape != other.shape:
+        return False
+    return array.tobytes() == other.tobytes()
+
+
+def _names_as_arrays(schema: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Take the names whose popularity was learned out of the JSON: they may be millions."""
+    arrays = {}
+    for key, encoder in _with_popularity(schema):
+        names = json.dumps(encoder.pop("levels")).encode()
+        arrays[f"{key}/levels"] = np.frombuffer(names, np.uint8)
+        arrays[f"{key}/values"] = np.array(encoder.pop("values"), np.float64)
+    return arrays
+
+
+def _take_names_back(schema: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    for key, encoder in _with_popularity(schema):
+        encoder["levels"] = json.loads(arrays.pop(f"{key}/levels").tobytes())
+        encoder["values"] = arrays.pop(f"{key}/values").astype(np.float64).tolist()
+
+
+def _with_popularity(schema: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for place, encoder in enumerate(schema["items"]):
+        if encoder["kind"] == "popularity":
+            yield f"schema/{place}", encoder
