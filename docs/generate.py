@@ -20,7 +20,7 @@ import typer
 from setwise.cli import app
 
 if TYPE_CHECKING:
-    from setwise.comparison.compare import Comparison
+    from setwise.comparison.comparison import Comparison
 
 DOCS = Path(__file__).parent
 README = DOCS.parent / "README.md"
@@ -232,7 +232,7 @@ def _result(name: str, path: Path) -> Iterator[str]:
 
 
 def _stored(path: Path, title: str) -> "Comparison":
-    from setwise.comparison.compare import Cell, Comparison
+    from setwise.comparison.comparison import Cell, Comparison
 
     cells = [Cell(**cell) for cell in json.loads(path.read_text("utf-8"))]
     return Comparison(tuple(cells), title, (0.5, 0.25, 0.25))

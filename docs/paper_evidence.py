@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from setwise._errors import InputError
-from setwise.paper.published import MAX_ITEMS, Published
+from setwise.paper.published_results import MAX_ITEMS, Published
 
 RESULT = Path(__file__).parent / "results" / "paper_evidence.json"
 

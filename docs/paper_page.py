@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import paper_evidence as evidence
 
-from setwise.paper.published import MAX_ITEMS, main_table, published
+from setwise.paper.published_results import MAX_ITEMS, main_table, published
 
 PAGE = Path(__file__).parent / "paper.md"
 WEIGHT_DECAY = Path(__file__).parent / "results" / "weight_decay.json"

@@ -596,7 +596,7 @@ def no_work(monkeypatch):
     for cls in estimators.CLASSES.values():
         monkeypatch.setattr(cls, "fit", reached)
     monkeypatch.setattr(estimators, "load", reached)
-    monkeypatch.setattr("setwise.cli.source.read_file", reached)
+    monkeypatch.setattr("setwise.cli.tables.read_file", reached)
 
 
 @outputs

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import setwise as sw
-from setwise.comparison.compare import Cell, Comparison
+from setwise.comparison.comparison import Cell, Comparison
 from setwise.comparison.statistics import (
     critical_difference,
     friedman,

@@ -500,7 +500,7 @@ def test_stored_choices_are_examined(stored):
 
 
 def test_of_very_many_choices_a_sample_is_examined(stored, monkeypatch):
-    monkeypatch.setattr(examine, "MOST_ROWS", ROWS // 2)
+    monkeypatch.setattr("setwise.doctor.examination.MOST_ROWS", ROWS // 2)
     examination = examine(stored)
     codes = {(one.code, one.column) for one in examination.findings}
     assert codes == {("leak", "x"), ("constant-within-sets", "steady"), ("sample", None)}

@@ -278,7 +278,8 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
 def test_a_killed_prediction_leaves_nothing_for_the_next_one(files):
     script = (
         "import os, sys\nfrom setwise.scoring.prediction import predict_file\n"
-        "from setwise.scoring import load\npredict_file(load('m.setwise'), 't.parquet', 'p.parquet',"
+        "from setwise.scoring import load\n"
+        "predict_file(load('m.setwise'), 't.parquet', 'p.parquet',"
         " lambda *_: os.kill(os.getpid(), 9))"
     )
     ended = subprocess.run([sys.executable, "-c", script], cwd=files, check=False)

@@ -6,10 +6,10 @@ import pytest
 
 import setwise as sw
 from setwise._errors import InputError
-from setwise.paper import published
+from setwise.paper import published_results
 
 METRICS = ("top1", "top5", "mean_rank")
-SETTINGS = [(name, size) for name, sizes in published.MAX_ITEMS.items() for size in sizes]
+SETTINGS = [(name, size) for name, sizes in published_results.MAX_ITEMS.items() for size in sizes]
 ROWS = {
     "full": [
         "SDA", "SDE", "SDW", "MNL", "SVMRank", "RankNet", "Mixed MNL", "AdaRank", "Deep Sets",
@@ -22,7 +22,7 @@ ROWS = {
 }  # fmt: skip
 
 
-def key(one: published.Published) -> tuple:
+def key(one: published_results.Published) -> tuple:
     return one.table, one.dataset, one.max_items, one.method, one.metric
 
 
@@ -32,12 +32,12 @@ def test_each_table_has_each_method_at_each_size_by_each_measure_once():
         for table, methods in ROWS.items()
         for (dataset, size), method, metric in itertools.product(SETTINGS, methods, METRICS)
     ]
-    assert sorted(map(key, published.published())) == sorted(wanted)
+    assert sorted(map(key, published_results.published())) == sorted(wanted)
     assert len(wanted) == 570
 
 
 def test_values_are_in_the_units_that_are_promised():
-    for one in published.published():
+    for one in published_results.published():
         most = one.max_items if one.metric == "mean_rank" else 100
         least = 1 if one.metric == "mean_rank" else 0
         assert least <= one.value <= most, one
@@ -46,7 +46,7 @@ def test_values_are_in_the_units_that_are_promised():
 
 def test_some_values_as_the_paper_prints_them():
     def value(*asked) -> tuple[float, float]:
-        (one,) = published.published(*asked)
+        (one,) = published_results.published(*asked)
         return one.value, one.standard_error
 
     assert value("full", "Amadeus", 10, "SDA", "top1") == (45.42, 0.5)
@@ -59,25 +59,29 @@ def test_both_tables_agree_where_they_overlap():
     def shared(table: str) -> dict:
         methods = set(ROWS["full"]) & set(ROWS["ablation"])
         return {
-            key(one)[1:]: one.value for one in published.published(table) if one.method in methods
+            key(one)[1:]: one.value
+            for one in published_results.published(table)
+            if one.method in methods
         }
 
     assert shared("full") == shared("ablation")
 
 
 def test_every_method_is_a_model_of_the_zoo_and_no_two_are_the_same():
-    assert set(published.METHODS) == {one.method for one in published.published()}
-    assert set(published.METHODS.values()) <= {entry.name for entry in sw.zoo()}
-    assert len(set(published.METHODS.values())) == len(published.METHODS)
+    assert set(published_results.METHODS) == {one.method for one in published_results.published()}
+    assert set(published_results.METHODS.values()) <= {entry.name for entry in sw.zoo()}
+    assert len(set(published_results.METHODS.values())) == len(published_results.METHODS)
 
 
 def test_every_measure_is_one_of_ours():
-    assert set(published.COLUMNS.values()) == {one.metric for one in published.published()}
-    assert set(published.COLUMNS.values()) <= set(sw.metrics.HIGHER_IS_BETTER)
+    assert set(published_results.COLUMNS.values()) == {
+        one.metric for one in published_results.published()
+    }
+    assert set(published_results.COLUMNS.values()) <= set(sw.metrics.HIGHER_IS_BETTER)
 
 
 def test_the_main_table_has_eleven_methods_on_three_data_sets():
-    main = published.main_table()
+    main = published_results.main_table()
     assert {(one.dataset, one.max_items) for one in main} == {
         ("Amadeus", 10), ("Expedia", 10), ("Outbrain", 12),
     }  # fmt: skip
@@ -94,8 +98,8 @@ def test_the_main_table_has_eleven_methods_on_three_data_sets():
 )
 def test_what_the_paper_does_not_have_is_refused(asked, message):
     with pytest.raises(InputError, match=message):
-        published.published(**asked)
+        published_results.published(**asked)
 
 
 def test_a_setting_that_no_data_set_has_is_empty():
-    assert published.published(dataset="Outbrain", max_items=50) == ()
+    assert published_results.published(dataset="Outbrain", max_items=50) == ()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import setwise as sw
 from setwise._errors import InputError
 from setwise.models import ZOO, Sizes
-from setwise.paper.published import MAX_ITEMS, main_table, published
+from setwise.paper.published_results import MAX_ITEMS, main_table, published
 
 DOCS = Path(__file__).parent.parent / "docs"
 DATA = Path(__file__).parents[2] / "shared" / "data"

@@ -19,7 +19,7 @@ from setwise.cli.source import Outcome as Choice
 from setwise.cli.source import RawName
 from setwise.cli.source import Source as TableOptions
 from setwise.estimators import TrainedEstimator, named
-from setwise.paper import published
+from setwise.paper import published_results
 from setwise.paper.reproduction import (
     PRESETS,
     Method,
@@ -89,12 +89,12 @@ def test_the_paper_preset_is_the_papers_protocol():
 
 
 def test_the_parts_have_the_papers_methods():
-    named = {one.method for one in published.published("full")}
+    named = {one.method for one in published_results.published("full")}
     assert {name for group in TABLE.values() for name in group} == {
-        published.METHODS[name] for name in named
+        published_results.METHODS[name] for name in named
     }
     assert set(ABLATION) == {
-        published.METHODS[one.method] for one in published.published("ablation")
+        published_results.METHODS[one.method] for one in published_results.published("ablation")
     }
     protocol = PRESETS["paper"]
     assert len(protocol.methods("table1", True)) == 11

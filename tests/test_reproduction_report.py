@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise._errors import InputError
-from setwise.paper import published
+from setwise.paper import published_results
 from setwise.paper.reproduction.panels import (
     classical_table,
     dimension_table,
@@ -172,7 +172,7 @@ def test_table_1_by_hand():
 def test_table_1_has_the_papers_groups_rows_and_columns():
     found = everything()
     table, _ = main_tables(Measured(found), TABLE)
-    names = {ours: theirs for theirs, ours in published.METHODS.items()}
+    names = {ours: theirs for theirs, ours in published_results.METHODS.items()}
     assert [(row.group, row.name) for row in table.rows] == [
         (group, names[model]) for group, models in TABLE.items() for model in models
     ]

@@ -41,23 +41,23 @@ def trips(sizes: list[int], seed: int = 0) -> pl.DataFrame:
     """Sets of these sizes, side by side, with a column of every kind that a model reads."""
     rng = np.random.default_rng(seed)
     sets = np.repeat(np.arange(len(sizes)), sizes)
-    prediction_rows = len(sets)
-    review = rng.normal(size=prediction_rows)
-    review[rng.random(prediction_rows) < 0.3] = np.nan
-    grade = rng.choice(GRADES, prediction_rows)
+    rows = len(sets)
+    review = rng.normal(size=rows)
+    review[rng.random(rows) < 0.3] = np.nan
+    grade = rng.choice(GRADES, rows)
     grade[0] = 2.5  # levels are written 1.0 and not 1 as long as some number is not whole
     starts = np.cumsum([0, *sizes[:-1]])
     return pl.DataFrame(
         {
             "trip": sets,
-            "cost": rng.normal(size=prediction_rows).astype(np.float32),
-            "brand": rng.choice(BRANDS, prediction_rows),
-            "line": rng.integers(3, 6, prediction_rows),
+            "cost": rng.normal(size=rows).astype(np.float32),
+            "brand": rng.choice(BRANDS, rows),
+            "line": rng.integers(3, 6, rows),
             "grade": grade,
             "review": pl.Series(review, nan_to_null=True),
             "income": rng.normal(size=len(sizes))[sets],
-            "note": [f"row {row}" for row in range(prediction_rows)],
-            "taken": np.isin(np.arange(prediction_rows), starts).astype(np.int64),
+            "note": [f"row {row}" for row in range(rows)],
+            "taken": np.isin(np.arange(rows), starts).astype(np.int64),
         }
     )
 
@@ -250,8 +250,8 @@ def test_progress_counts_rows_in_chunks_of_about_the_size_wanted(model, order, i
     told = []
     in_chunks(40)
     table = ordered(trips([4] * 50), order)
-    streamed(model, table, tmp_path, on_rows=lambda *rows: told.append(prediction_rows))
-    done = np.array([0, *(prediction_rows for prediction_rows, _ in told)])
+    streamed(model, table, tmp_path, on_rows=lambda *rows: told.append(rows))
+    done = np.array([0, *(rows for rows, _ in told)])
     assert done[-1] == 200
     assert {total for _, total in told} == {200}
     assert len(told) == 5
@@ -265,10 +265,8 @@ def test_choices_in_a_file_are_predicted_set_by_set(model, tmp_path, monkeypatch
     save_choices(choices, source)
     told = []
     monkeypatch.setattr("setwise.choices.choices.ROWS_A_BLOCK", 4)
-    prediction_rows = predict_file(
-        model, source, tmp_path / "out.parquet", lambda *rows: told.append(prediction_rows)
-    )
-    assert prediction_rows == 9
+    rows = predict_file(model, source, tmp_path / "out.parquet", lambda *rows: told.append(rows))
+    assert rows == 9
     assert len(told) > 1
     assert told[-1] == (9, 9)
     found = pl.read_parquet(tmp_path / "out.parquet")
@@ -290,7 +288,7 @@ def test_the_command_streams_parquet(logit, in_chunks, tmp_path, monkeypatch):
     in_chunks(7)
     logit.save(tmp_path / "m.setwise")
     trips([2, 3, 4]).write_parquet(tmp_path / "trips.parquet")
-    monkeypatch.setattr("setwise.cli.source.read_file", None)  # the table is never read whole
+    monkeypatch.setattr("setwise.cli.tables.read_file", None)  # the table is never read whole
     words = ["predict", "m.setwise", "trips.parquet", "--out", "out.parquet"]
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, words)
@@ -391,7 +389,7 @@ def refused(model, table: pl.DataFrame, folder: Path) -> str:
 
 def spoilt(column: str, value: object, *rows: int) -> pl.Expr:
     """A column with another value in rows that are in the last chunk, where sets lie in order."""
-    bad = pl.col("note").is_in([f"row {row}" for row in prediction_rows])
+    bad = pl.col("note").is_in([f"row {row}" for row in rows])
     return pl.when(bad).then(pl.lit(value)).otherwise(column).alias(column)
 
 

@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     )
     from setwise._errors import DataWarning, InputError
     from setwise.choices import Choices, Schema, open_choices, read, save_choices, split
-    from setwise.comparison.compare import compare
+    from setwise.comparison.comparison import compare
     from setwise.doctor import examine
     from setwise.estimators import (
         MNL,

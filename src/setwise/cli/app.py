@@ -270,7 +270,7 @@ def compare(
     estimators = {name: named(name, preset.value) for name in chosen}
     choices = source.read(seed)
     show.dropped(choices)
-    from setwise.comparison.compare import compare as run
+    from setwise.comparison.comparison import compare as run
     from setwise.reports.comparison import HEADS, cells, note, write_report
     from setwise.tuning import Tuning
 

@@ -110,7 +110,7 @@ def _sources(
     seed: int,
 ) -> "dict[str, room.Source]":
     """The data to reproduce on, by the names to show."""
-    from setwise.paper.published import MAX_ITEMS
+    from setwise.paper.published_results import MAX_ITEMS
 
     found: dict[str, Choices] = {}
     for name, path in raw.items():

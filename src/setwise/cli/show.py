@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from setwise.choices import Choices
-    from setwise.comparison.compare import Cell
+    from setwise.comparison.comparison import Cell
 
 
 def as_json(value: Any) -> None:

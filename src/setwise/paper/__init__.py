@@ -4,7 +4,7 @@
 protocol; ``published`` has the printed results; ``theory`` has what the paper proves.
 """
 
-from setwise.paper.published import main_table, published
+from setwise.paper.published_results import main_table, published
 from setwise.paper.raw import RAW, Truth, build, imitate, load_raw
 
 __all__ = ["RAW", "Truth", "build", "imitate", "load_raw", "main_table", "published"]

@@ -6,7 +6,7 @@ from pathlib import Path
 from setwise._arguments import checked, instance, text
 from setwise._arguments import path as check_path
 from setwise._page import write_page
-from setwise.comparison.compare import HEADS, Comparison, cells
+from setwise.comparison.comparison import HEADS, Comparison, cells
 from setwise.reports import figures
 
 SPLIT = {

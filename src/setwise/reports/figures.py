@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from setwise._arguments import checked, each, instance
-from setwise.comparison.compare import Comparison
+from setwise.comparison.comparison import Comparison
 from setwise.tuning import Tuned
 
 if TYPE_CHECKING:

@@ -291,19 +291,19 @@ class Chunk:
         """
         active = progress.standings.active
         streams = rung(len(active), int(active.any(1).sum()))
-        vmapped_epoch = rung(active.shape[1], int(active.sum(1).max()))
+        lanes = rung(active.shape[1], int(active.sum(1).max()))
         lost = self._epochs_lost(progress) * self._bytes_an_epoch(self._schedule)
-        if streams * vmapped_epoch == active.size or not worth_compiling(lost):
+        if streams * lanes == active.size or not worth_compiling(lost):
             return None
         # Those still training come first; others, and then spare lanes, fill up.
         rows = np.sort(np.argsort(~active.any(1), kind="stable")[:streams])
-        best = np.argsort(-(active.astype(int) + self.real), 1, kind="stable")[:, :vmapped_epoch]
+        best = np.argsort(-(active.astype(int) + self.real), 1, kind="stable")[:, :lanes]
         at = (rows[:, None], best[rows])
         kept = tuple(
             self.layout.streams[row]._replace(members=tuple(numbers[real].tolist()))
             for row, numbers, real in zip(rows, self.numbers[at], self.real[at], strict=True)
         )
-        chunk = Chunk(self.population, Layout(kept, vmapped_epoch), self._data)
+        chunk = Chunk(self.population, Layout(kept, lanes), self._data)
         smaller = progress.at(at)
         chunk._compile_validation(smaller.best)
         return chunk, smaller

@@ -20,7 +20,7 @@ from typing import Any
 
 from setwise._files import check_writable, make_folder, whole_file
 from setwise._page import write_page
-from setwise.paper import published
+from setwise.paper import published_results
 from setwise.paper.reproduction.panels import Picture, panels, pictures
 from setwise.paper.reproduction.protocol import (
     ABLATION,
@@ -60,7 +60,9 @@ ARTEFACT_NOTE = (
 def tables_beside_paper(measured: Measured, groups: Mapping[str, Sequence[str]]) -> list[Table]:
     """A table for each setting that the paper has; data of another name are not the paper's."""
     settings = [
-        one for one in measured.settings if one.max_items in published.MAX_ITEMS.get(one.data, ())
+        one
+        for one in measured.settings
+        if one.max_items in published_results.MAX_ITEMS.get(one.data, ())
     ]
     found = [_beside(measured, setting, groups) for setting in settings]
     return [table for table in found if table is not None]
@@ -99,7 +101,7 @@ def _cells(
         return None, None, None
     ours = replace(ours, form=".2f")
     main = any(model in models for models in TABLE.values())
-    (theirs,) = published.published(
+    (theirs,) = published_results.published(
         "full" if main else "ablation",
         setting.data,
         setting.max_items,
@@ -115,7 +117,7 @@ def _cells(
     )
 
 
-def _artefact(one: published.Published) -> bool:
+def _artefact(one: published_results.Published) -> bool:
     """Whether a padded array was sorted for it: top-1 alone is then what it says."""
     sorted_padding = one.method == "Random" or (
         one.method == "Price/Quality" and one.dataset == "Outbrain"

@@ -14,7 +14,7 @@ from setwise.comparison import statistics
 from setwise.comparison.statistics import standard_error
 from setwise.metrics import HIGHER_IS_BETTER
 from setwise.models import ZOO
-from setwise.paper import published
+from setwise.paper import published_results
 from setwise.paper.reproduction.protocol import (
     ABLATION,
     CLASSICAL,
@@ -166,7 +166,7 @@ def display_name(model: str) -> str:
     >>> [display_name(model) for model in ("deep_sets", "tversky", "orhun", "krs", "lam")]
     ['Deep Sets', 'Tversky 1969', 'Orhun 2009', 'Kalai et al. 2002', 'Kivetz et al. 2004 (LAM)']
     """
-    for theirs, ours in published.METHODS.items():
+    for theirs, ours in published_results.METHODS.items():
         if ours == model:
             return theirs
     if model not in CLASSICAL:

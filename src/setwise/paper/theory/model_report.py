@@ -15,7 +15,8 @@ from setwise._page import REPORT_STYLE, figure_html, table_html, write_page
 from setwise.choices import Choices
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted, is_choices
-from setwise.paper.theory import Bounds, Regions, bounds, separable_regions
+from setwise.paper.theory.regions import Regions, separable_regions
+from setwise.paper.theory.risk_bounds import Bounds, bounds
 from setwise.reports.figures import COLOURS, new_figure, svg_text
 
 HEADS = ("score function", "decides alone", "agrees", "separates")

@@ -10,9 +10,9 @@ from typing import Any
 from setwise._arguments import checked as checked_arguments
 from setwise._arguments import path as check_path
 from setwise._page import REPORT_STYLE, table_html, write_page
-from setwise.paper.theory import (
+from setwise.paper.theory.choice_functions import written
+from setwise.paper.theory.mechanisms import (
     Mechanism,
-    Rationalisation,
     average_reference,
     ccm,
     has_triple_basis,
@@ -23,7 +23,7 @@ from setwise.paper.theory import (
     triple_basis,
     tversky,
 )
-from setwise.paper.theory.choice_functions import written
+from setwise.paper.theory.rationalising import Rationalisation
 
 SET_HEADS = ("set", "choice", "scores", "IIA")
 BASIS_HEADS = ("mechanism", "g(x, s)", "triple basis", "selves", "why")
