@@ -366,6 +366,7 @@ def test_expressions_are_split_at_commas_outside_parentheses():
     assert expressions("items", several) == ["a", "log(b)", "impute(sqrt(c))"]
     assert expressions("items", "category(brand, name),x") == ["category(brand, name)", "x"]
     assert expressions("items", ["a,b", "c"]) == ["a", "b", "c"]
+    assert expressions("items", " , ") == []
     for hole in ("a,,b", ",a", "a,b,,"):
         with pytest.raises(InputError, match=f"--items '{hole}' has a comma with nothing before"):
             expressions("items", hole)

@@ -346,7 +346,7 @@ def expressions(option: str, text: str | Iterable[str]) -> list[str]:
     found = []
     for part in [text] if isinstance(text, str) else text:
         pieces = [piece.strip() for piece in re.split(r",(?![^()]*\))", part)]
-        pieces = pieces if pieces[-1] else pieces[:-1]
+        pieces = [] if not any(pieces) else pieces if pieces[-1] else pieces[:-1]
         if not all(pieces):
             raise InputError(
                 f"--{option} '{part}' has a comma with nothing before it; name a feature there, or "
