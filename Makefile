@@ -10,7 +10,7 @@ demo: .venv/installed  ## compare models on Swissmetro; leaves demo/swissmetro.h
 	$(BIN)/setwise compare swissmetro --splits 5 --report demo/swissmetro.html
 
 test: .venv/installed-dev  ## all tests but the slow ones
-	$(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not slow"
 
 slow: .venv/installed-dev  ## the tests that take minutes
 	$(BIN)/pytest -m slow

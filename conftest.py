@@ -14,6 +14,9 @@ from jaxtyping import config, install_import_hook
 os.environ.setdefault(
     "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent / ".pytest_cache" / "programs")
 )
+# JAX's own limit is a second; most programs of tests compile in less, and many are compiled again
+# in another process or after their function was made anew.
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 install_import_hook("setwise", "beartype.beartype")
 
@@ -64,6 +67,17 @@ def unchecked_types() -> Iterator[None]:
         yield
     finally:
         config.update("jaxtyping_disable", False)
+
+
+ALONE = ("test_blocks_run_and_print_what_the_page_says", "test_every_bad_input_is_refused")
+"""Tests that share no fixture with the rest of their file: each may run on any worker."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With ``--dist loadgroup`` the tests of a file share a worker, and so their fixtures."""
+    for item in items:
+        whole = item.nodeid if item.name.startswith(ALONE) else item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group(whole))
 
 
 TESTS = itertools.count(1)
