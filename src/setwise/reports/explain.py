@@ -29,8 +29,8 @@ from setwise.consequences.changes import Change, is_change
 from setwise.consequences.counterfactual import ShareChange
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
+from setwise.metrics.pairs import LevelMatrix
 from setwise.reports.figures import COLOURS, grid_picture, new_figure, svg_text
-from setwise.violations.bootstrap import LevelMatrix
 
 HEADS = ("measure", "value", "95 % interval", "what it says")
 SHARE_HEADS = ("alternative", "before %", "after %", "change", "± s.e.")
