@@ -13,11 +13,10 @@ from sklearn.exceptions import NotFittedError
 import setwise as sw
 from setwise import _masked
 from setwise.choices import Encoded, Schema
-from setwise.estimators import Estimator
+from setwise.estimators import Estimator, removals
 from setwise.models import ZOO, Ensemble, Model, Sizes
-from setwise.training import removals as compiled
-from setwise.training.removals import removals
-from setwise.violations import Violations, row_removals, violation_capacity
+from setwise.violations import Violations, violation_capacity
+from setwise.violations.capacity import changed_choices
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
@@ -122,6 +121,15 @@ def random_sets(sizes, features=3, seed=0) -> Encoded:
     return Encoded(items, np.empty((len(sizes), 0), np.float32), offsets, None, None)
 
 
+def counted(model, encoded: Encoded, outside: bool) -> np.ndarray:
+    """Of each set, how many removals are tried and how many change the choice."""
+    found = np.full((2, len(encoded)), -1)
+    for one in removals.removals(model, encoded, outside):
+        found[:, one.sets] = changed_choices(one)
+    assert (found >= 0).all()
+    return found
+
+
 # By hand
 
 TARGET, RIVAL, DECOY = (1, 3), (4, 1), (2, -2)
@@ -207,9 +215,9 @@ def test_both_ways_agree_on_sets_full_of_ties(outside):
     for levels in (1, 2, 3, 5):
         drawn = rng.integers(0, levels, encoded.items.shape).astype(np.float32)
         ties = replace(encoded, items=drawn)
-        fast = removals(Spread(), ties, outside)
-        np.testing.assert_array_equal(fast, row_removals.row_removals(score, ties, outside))
-        changed.append(int(fast.changed.sum()))
+        fast = counted(Spread(), ties, outside)
+        np.testing.assert_array_equal(fast, counted(score, ties, outside))
+        changed.append(int(fast[1].sum()))
     assert changed[0] == 0  # all items are equal
     assert changed[-1] > 0
 
@@ -218,9 +226,9 @@ def test_both_ways_agree_on_a_network_with_context():
     choices = read(table([6, 5, 6, 1] * 10, outside=True), outside=True)
     estimator = with_model("deep_sets", choices)
     encoded = estimator.schema_.encode(choices)
-    fast = removals(estimator.model_, encoded, True)
-    slow = row_removals.row_removals(estimator._log_probabilities, encoded, True)
-    assert fast.changed.sum() > 0
+    fast = counted(estimator.model_, encoded, True)
+    slow = counted(estimator.row_log_probabilities, encoded, True)
+    assert fast[1].sum() > 0
     np.testing.assert_array_equal(fast, slow)
 
 
@@ -230,11 +238,12 @@ def test_the_size_of_batches_and_chunks_changes_nothing(monkeypatch):
     def score(part: Encoded) -> np.ndarray:
         return part.items[:, 0] * np.repeat(part.items[part.offsets[:-1], 1], part.sizes)
 
-    whole = removals(model, encoded, False), row_removals.row_removals(score, encoded, False)
-    monkeypatch.setattr(compiled, "ROWS_A_BATCH", 20)
-    monkeypatch.setattr(row_removals, "ROWS_A_CHUNK", 20)
-    parts = removals(model, encoded, False), row_removals.row_removals(score, encoded, False)
-    assert all(each.changed.sum() > 0 for each in whole)
+    whole = [counted(one, encoded, False) for one in (model, score)]
+    monkeypatch.setattr(removals, "ROWS_PER_BATCH", 20)
+    monkeypatch.setattr(removals, "PAIRS_PER_CHUNK", 100)
+    monkeypatch.setattr(removals, "COPIES_PER_CHUNK", 20)
+    parts = [counted(one, encoded, False) for one in (model, score)]
+    assert all(each[1].sum() > 0 for each in whole)
     np.testing.assert_array_equal(whole, parts)
 
 
@@ -257,13 +266,13 @@ def test_data_on_disk_give_the_same(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ZOO)
 def test_capacity_is_nil_exactly_where_iia_is_promised(name):
     encoded = random_sets([6] * 300)
-    changed = removals(random_weights(name, 3), encoded, False).changed.sum()
+    _, changed = counted(random_weights(name, 3), encoded, False).sum(1)
     assert changed == 0 if ZOO[name].about.satisfies_iia else changed > 0
 
 
 def test_an_ensemble_of_iia_models_breaks_iia():
     ensemble = Ensemble.of([random_weights("mnl", 3, seed) for seed in range(3)])
-    assert removals(ensemble, random_sets([6] * 200), False).changed.sum() > 0
+    assert counted(ensemble, random_sets([6] * 200), False)[1].sum() > 0
 
 
 @pytest.mark.parametrize("name", [n for n in ZOO if ZOO[n].about.satisfies_iia])
@@ -274,14 +283,13 @@ def test_ties_of_iia_models_break_nothing(name):
     near = base * np.float32(1 + 1e-7)
     items = np.concatenate([base, near, base], 1).reshape(-1, 3)
     doubled = Encoded(items, encoded.context, np.arange(201) * 9, None, None)
-    assert removals(random_weights(name, 3), doubled, False).changed.sum() == 0
+    assert counted(random_weights(name, 3), doubled, False)[1].sum() == 0
 
 
 def test_equal_items_are_one_whichever_rounding_puts_first():
     items = np.repeat(np.float32([[2, 2], [1, 1]]), 3, axis=0)
     one = Encoded(items, np.empty((1, 0), np.float32), np.array([0, 6]), None, None)
-    found = removals(Jittery(), one, False)
-    assert (found.tried.tolist(), found.changed.tolist()) == ([5], [0])
+    assert counted(Jittery(), one, False).tolist() == [[5], [0]]
 
 
 def test_rankers_and_chance_break_nothing():
@@ -306,12 +314,12 @@ def test_a_model_that_is_not_fitted_is_refused():
         violation_capacity(sw.SDA(), table([2, 3]))
 
 
-def test_scores_that_are_not_numbers_are_refused():
+def test_scores_that_are_not_numbers_are_refused(monkeypatch):
     choices = numeric([TARGET, RIVAL], [TARGET, RIVAL, DECOY])
     estimator = with_model("mnl", choices)
     estimator.model_ = jax.tree.map(lambda leaf: leaf * jnp.nan, estimator.model_)
     with pytest.raises(sw.InputError, match="'trip'=0 are not numbers"):
         violation_capacity(estimator, choices)
-    encoded = random_sets([2, 3])
-    slow = row_removals.row_removals(lambda part: np.full(len(part.items), np.nan), encoded, False)
-    assert slow.changed.tolist() == [-1, -1]
+    monkeypatch.setattr(Estimator, "has_jax_model", property(lambda self: False))
+    with pytest.raises(sw.InputError, match="'trip'=0 are not numbers"):
+        violation_capacity(estimator, choices)

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import setwise as sw
+from setwise.metrics.pairs import LevelMatrix
+from setwise.metrics.set_means import bootstrap, error_of_mean, numbered, people
 from setwise.violations import (
     SetMean,
     Violations,
@@ -17,8 +19,6 @@ from setwise.violations import (
     soft_violations,
     violation_capacity,
 )
-from setwise.violations.bootstrap import LevelMatrix, bootstrap
-from setwise.violations.clusters import error_of_mean, numbered, people
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
@@ -174,7 +174,7 @@ def test_rows_of_a_table_may_come_in_any_order():
     ("group", "words"),
     [
         ("who", "read them with group='who'"),
-        ([1, 2], "60 sets; give one value a set"),
+        ([1, 2], "60 sets; give one value per set"),
         ([None, *range(59)], "missing at set number 0"),
         (np.append(np.arange(59.0), np.nan), "missing at set number 59"),
     ],

@@ -14,19 +14,21 @@ from hypothesis import strategies as st
 import setwise as sw
 from setwise.choices import Schema
 from setwise.choices.alternatives import Alternatives
-from setwise.choices.pairs import Pairs
+from setwise.estimators import Estimator, removals
+from setwise.estimators.removals import Removals
+from setwise.metrics.pairs import LevelMatrix, Pairs
+from setwise.metrics.set_means import SetMean, bootstrap, bootstrap_interval
 from setwise.models import ZOO, Ensemble
-from setwise.violations import Violations, soft, violation_capacity, without_each
-from setwise.violations.bootstrap import LevelMatrix, SetMean, bootstrap, bootstrap_interval
+from setwise.violations import Violations, soft, violation_capacity
 from setwise.violations.influences import influence
 from setwise.violations.soft import soft_violations
-from setwise.violations.without_each import Left
 from test_violations import (
     DECOY,
     RIVAL,
     TARGET,
     Spread,
     numeric,
+    random_sets,
     random_weights,
     read,
     table,
@@ -135,7 +137,7 @@ def test_both_ways_agree_on_a_network_with_context(monkeypatch):
     choices = read(table([5] * 8, outside=True), outside=True, weight="weight")
     estimator = with_model("deep_sets", choices)
     fast, change = soft_violations(estimator, choices), influence(estimator, choices)
-    monkeypatch.setattr(without_each, "is_jax", lambda estimator: False)
+    monkeypatch.setattr(Estimator, "has_jax_model", property(lambda self: False))
     slow, same = soft_violations(estimator, choices), influence(estimator, choices)
     np.testing.assert_allclose(fast.odds.of_sets, slow.odds.of_sets, rtol=1e-4)
     np.testing.assert_array_equal(fast.regularity.of_sets, slow.regularity.of_sets)
@@ -150,8 +152,8 @@ def test_the_size_of_batches_and_chunks_changes_nothing(monkeypatch):
     choices = read(table([9, 8] * 6))
     estimator = with_model("cdm", choices)
     whole, change = soft_violations(estimator, choices), influence(estimator, choices)
-    monkeypatch.setattr(without_each, "ROWS_A_BATCH", 20)
-    monkeypatch.setattr(without_each, "PAIRS_A_CHUNK", 100)
+    monkeypatch.setattr(removals, "ROWS_PER_BATCH", 20)
+    monkeypatch.setattr(removals, "PAIRS_PER_CHUNK", 100)
     monkeypatch.setattr(sw.choices.choices, "ROWS_A_BLOCK", 30)
     parts, same = soft_violations(estimator, choices), influence(estimator, choices)
     np.testing.assert_allclose(parts.odds.of_sets, whole.odds.of_sets, rtol=1e-5)
@@ -210,7 +212,8 @@ def test_the_gaps_of_all_pairs_are_added_up(seed, size):
     can_go = present & (rng.random(6) < 0.7)
     whole = np.where(present, rng.normal(size=6), -np.inf)
     left = rng.normal(size=(6, 6))
-    one = Left(np.array([0]), present[None], can_go[None], whole[None], left[None])
+    given = (random_sets([6]), np.arange(6)[None], present[None], can_go[None])
+    one = Removals(np.array([0]), *given, whole[None], left[None])
     gaps = [
         abs((left[x, a] - whole[a]) - (left[x, b] - whole[b]))
         for x in np.flatnonzero(can_go)

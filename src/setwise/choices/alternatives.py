@@ -34,7 +34,9 @@ class Alternatives:
     codes: Int[np.ndarray, " rows"]
 
     @classmethod
-    def of(cls, data: Any, choices: Choices, by: str | Sequence[str]) -> "Alternatives":
+    def of(
+        cls, data: Any, choices: Choices, by: str | Sequence[str], outside: bool = False
+    ) -> "Alternatives":
         """Of choices read from ``data`` (which may be the choices themselves), set after set.
 
         Args:
@@ -42,7 +44,14 @@ class Alternatives:
             choices: the same as choices.
             by: a column, whose levels are the alternatives; or several 0/1 columns (dummies), of
                 which each row has exactly one at 1.
+            outside: whether the model has an outside option: one more row at the end of each set,
+                and one more alternative.
         """
+        found = cls._named(data, choices, by)
+        return found.with_outside(choices) if outside else found
+
+    @classmethod
+    def _named(cls, data: Any, choices: Choices, by: str | Sequence[str]) -> "Alternatives":
         if isinstance(by, str):
             return cls._levels(by, column_of(data, choices, by))
         dummies = np.stack([column_of(data, choices, name).values for name in by], 1)

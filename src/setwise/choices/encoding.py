@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from setwise._errors import DataWarning, InputError
+from setwise._segments import offsets_of
 from setwise._shapes import Float, Float64, Int
 from setwise.choices.choices import Choices
-from setwise.choices.columns import Column
+from setwise.choices.columns import Column, rows_of
 from setwise.choices.encoders import Encoder
 
 
@@ -70,6 +71,32 @@ class Encoded:
     def sizes(self) -> Int[np.ndarray, " sets"]:
         """The number of items of each set, the outside option included."""
         return np.diff(self.offsets)
+
+    def take(self, sets: Int[np.ndarray, " some"]) -> "Encoded":
+        """These sets alone, in this order."""
+        sizes = self.sizes[sets]
+        return Encoded(
+            self.items[rows_of(self.offsets[sets], sizes)], self.context[sets], offsets_of(sizes),
+            None if self.chosen is None else self.chosen[sets],
+            None if self.weight is None else self.weight[sets],
+        )  # fmt: skip
+
+    def without_each(self, rows: Int[np.ndarray, " copies"]) -> "Encoded":
+        """For each of these rows, a copy of its set without it; choices and weights are left out.
+
+        Each of the sets must have another row.
+
+        >>> items = np.array([[1.0], [2.0], [3.0], [8.0], [9.0]])
+        >>> two = Encoded(items, np.empty((2, 0)), np.array([0, 3, 5]), None, None)
+        >>> left = two.without_each(np.array([1, 3]))
+        >>> left.items[:, 0].tolist(), left.offsets.tolist()
+        ([1.0, 3.0, 9.0], [0, 2, 3])
+        """
+        sets = np.searchsorted(self.offsets, rows, "right") - 1
+        sizes = self.sizes[sets] - 1
+        left = rows_of(self.offsets[sets], sizes)
+        left += left >= np.repeat(rows, sizes)
+        return Encoded(self.items[left], self.context[sets], offsets_of(sizes), None, None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,10 +60,10 @@ def violations(
     from setwise.choices import open_choices
     from setwise.cli.tables import csv_format, is_data_file, read_table
     from setwise.estimators import load
+    from setwise.metrics.set_means import people
     from setwise.reports.decoy import decoy_map
     from setwise.reports.effects import trial_effects
     from setwise.reports.iia import examine_iia, write_iia_report
-    from setwise.violations.clusters import people
 
     others = [] if beside is None else names("--beside", beside)
     if report is not None:

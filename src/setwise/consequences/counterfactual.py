@@ -13,12 +13,11 @@ from setwise.choices import Choices
 from setwise.choices.alternatives import OUTSIDE, Alternatives, column_of
 from setwise.consequences.changes import ADDED, Add, Change, Remove, Reprice, applied, is_change
 from setwise.consequences.moved import TOO, warn_of_derived
-from setwise.consequences.shares import of_sets, probabilities
+from setwise.consequences.shares import of_sets, offsets_with, probabilities
 from setwise.consequences.surplus import surplus
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
-from setwise.metrics import standard_error
-from setwise.violations.bootstrap import SetMean
+from setwise.metrics import SetMean, standard_error
 
 ROWS_SHOWN = 12  # in a notebook
 
@@ -168,7 +167,7 @@ def counterfactual(
     >>> bool(dearer.shares.after[2] < dearer.shares.before[2])
     True
     """
-    choices = estimator._choices(data)
+    choices = estimator.as_choices(data)
     changes = tuple(change) if isinstance(change, Sequence) else (change,)
     names = {name for one in changes for name in one.columns}
     names |= set() if by is None else {by} if isinstance(by, str) else set(by)
@@ -242,10 +241,8 @@ def _levels(
     outside: bool,
 ) -> tuple[tuple[str, ...], Float[np.ndarray, "sets levels"]]:
     """The alternatives, and of each set what each of them has."""
-    known = Alternatives.of(choices, choices, by)
-    known = known.with_outside(choices) if outside else known
-    owner = np.repeat(np.arange(len(choices)), choices.sizes + int(outside))
-    return known.names, of_sets(probability, owner, known, len(choices))
+    known = Alternatives.of(choices, choices, by, outside)
+    return known.names, of_sets(probability, offsets_with(choices, outside), known)
 
 
 def _share_change(

@@ -6,8 +6,8 @@ derivative in z is JAX's, by automatic differentiation in forward mode: all b of
 double precision, since where P is near 1 little is left of d log P in single precision.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -19,11 +19,11 @@ from setwise import _masked
 from setwise._errors import InputError
 from setwise._types import Array, Items, Mask
 from setwise.choices import Choices, Encoded, Schema
-from setwise.choices.pairs import Pairs
 from setwise.estimators import Estimator
+from setwise.estimators.removals import over_places, set_batches
+from setwise.metrics.pairs import Pairs, Responses
 from setwise.models import Model
 from setwise.training.device import DeviceData, gather, to_device
-from setwise.violations.without_each import Chunk, chunks, in_lanes, is_jax
 
 Values = Float[np.ndarray, " rows"]
 
@@ -36,16 +36,9 @@ LOG_SLOPES: Mapping[str, Callable[[Values], Values]] = {
 """x t'(x) of each transform: what one per cent more does to t(x), per hundredth."""
 
 
-class Sensitivity(NamedTuple):
-    """Of every pair, d log P(a) in the direction given for b; and the probabilities."""
-
-    pairs: Pairs
-    probability: Float[np.ndarray, " rows"]  # the outside option is each set's last
-
-
 def check_differentiable(estimator: Estimator) -> None:
     """Refuse models whose probabilities have no slope."""
-    if not is_jax(estimator):
+    if not estimator.has_jax_model:
         raise InputError(
             f"the probabilities of {type(estimator).__name__} are flat between the cuts of its "
             "trees and jump at them, so that they have no derivatives; ask for a finite change "
@@ -77,7 +70,7 @@ def place_of(schema: Schema, column: str) -> tuple[int, str]:
     )
 
 
-def sensitivity(estimator: Estimator, choices: Choices, column: str, relative: bool) -> Sensitivity:
+def sensitivity(estimator: Estimator, choices: Choices, column: str, relative: bool) -> Responses:
     """d log P(a) / d log x_b if ``relative``, else d log P(a) / d z_b, z being standardised.
 
     NaN in the columns of items b whose x is missing (and was imputed): they have none to change.
@@ -85,8 +78,9 @@ def sensitivity(estimator: Estimator, choices: Choices, column: str, relative: b
     check_differentiable(estimator)
     schema = estimator.schema_
     place, transform = place_of(schema, column)
-    fitted = estimator.model_
-    parts = []
+    rows = choices.sizes + int(schema.outside)
+    pairs, probability = Pairs.empty(rows, choices.sizes), np.empty(int(rows.sum()))
+    sets_before = rows_before = 0
     for block in choices.blocks():
         encoded = schema.encode(block, np.float64)
         x = block.columns[column].values.astype(np.float64)
@@ -95,41 +89,28 @@ def sensitivity(estimator: Estimator, choices: Choices, column: str, relative: b
         if schema.outside:
             step = np.insert(step, block.offsets[1:], 0.0)
         with jax.enable_x64(True):
-            model = jax.tree.map(_doubled, fitted)
-            parts.append(_of_part(model, encoded, place, step, schema.outside))
-    values, probability = (np.concatenate(each) for each in zip(*parts, strict=True))
-    rows = choices.sizes + int(schema.outside)
-    return Sensitivity(Pairs(values, rows, choices.sizes), probability)
+            model = jax.tree.map(_doubled, estimator.model_)
+            for sets, slope, p in _slopes(model, encoded, place):
+                here = np.arange(p.shape[1])
+                present = here < encoded.sizes[sets][:, None]
+                of_sets = np.where(present, encoded.offsets[sets][:, None] + here, 0)
+                probability[rows_before + of_sets[present]] = p[present]
+                pairs.fill(sets_before + sets, slope * step[of_sets][:, :, None])
+        sets_before, rows_before = sets_before + len(encoded), rows_before + len(encoded.items)
+    return Responses(pairs, probability)
 
 
-def _of_part(
-    model: Model,
-    encoded: Encoded,
-    place: int,
-    step: Float[np.ndarray, " rows"],
-    outside: bool,
-) -> tuple[Float[np.ndarray, " pairs"], Float[np.ndarray, " rows"]]:
+def _slopes(
+    model: Model, encoded: Encoded, place: int
+) -> Iterator[tuple[Int[np.ndarray, " m"], Float[np.ndarray, "m b a"], Float[np.ndarray, "m a"]]]:
+    """Some sets at a time: d log P(a) / d z_b, and P(a)."""
     data = _to_device(encoded)
-    sizes, starts = encoded.sizes, encoded.offsets[:-1]
-    columns = sizes - int(outside)
-    begins = np.concatenate([[0], np.cumsum(sizes * columns)])
-    values, probability = np.empty(begins[-1]), np.empty(len(encoded.items))
-    for chunk in chunks(encoded):
-        slope, p = _in_chunk(model, data, chunk, place)
-        here, size = np.arange(chunk.width), sizes[chunk.sets][:, None]
-        present = here < size
-        rows = (starts[chunk.sets][:, None] + here)[present]
-        probability[rows] = p[present]
-        real = present[:, None, :] & (here < size - int(outside))[:, :, None]
-        flat = (
-            begins[:-1][chunk.sets][:, None, None]
-            + here * columns[chunk.sets][:, None, None]
-            + here[:, None]
+    for some in set_batches(encoded):
+        found = _program(model, data, some.batches, some.width, jnp.asarray(place))
+        slope, logs = (
+            np.asarray(one).reshape(-1, *one.shape[2:])[: len(some.sets)] for one in found
         )
-        by = np.zeros(present.shape)
-        by[present] = step[rows]
-        values[flat[real]] = (slope * by[:, :, None])[real]
-    return values, probability
+        yield some.sets, slope, np.exp(logs)
 
 
 def _doubled(leaf: Any) -> Any:
@@ -146,16 +127,6 @@ def _to_device(encoded: Encoded) -> DeviceData:
     return single._replace(items=items, context=context)
 
 
-def _in_chunk(
-    model: Model, data: DeviceData, chunk: Chunk, place: int
-) -> tuple[Float[np.ndarray, "m b a"], Float[np.ndarray, "m a"]]:
-    found = _program(model, data, chunk.batches, chunk.width, jnp.asarray(place))
-    slope, logs = (np.asarray(one) for one in found)
-    slope = slope.reshape(-1, chunk.width, chunk.width)[: len(chunk.sets)]
-    logs = logs.reshape(-1, chunk.width)[: len(chunk.sets)]
-    return slope, np.exp(logs)
-
-
 @eqx.filter_jit
 def _program(
     model: Model,
@@ -170,11 +141,11 @@ def _program(
         def logs(items: Items) -> Float[Array, " a"]:
             return _masked.log_softmax(model.scores(items, present), present)
 
-        def one_lane(b: Array) -> Float[Array, " a"]:
+        def slope(b: Array) -> Float[Array, " a"]:
             tangent = jnp.zeros_like(items).at[b, column].set(1)
             return jax.jvp(logs, (items,), (tangent,))[1]
 
-        return in_lanes(one_lane, 0, width), logs(items)
+        return over_places(slope, 0, width), logs(items)
 
     def one_batch(
         batch: Int[Array, " batch"],

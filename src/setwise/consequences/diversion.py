@@ -9,13 +9,13 @@ from jaxtyping import Float
 
 from setwise._arguments import checked, columns, optional, text
 from setwise._page import notebook_html
-from setwise.choices.pairs import Pairs
+from setwise.choices.alternatives import Alternatives
 from setwise.consequences.derivatives import sensitivity
 from setwise.consequences.moved import BOTH, warn_of_derived
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
-from setwise.violations.bootstrap import LevelMatrix
-from setwise.violations.influences import alternatives, influence
+from setwise.estimators.removals import probability_changes
+from setwise.metrics.pairs import LevelMatrix, Pairs
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,37 +88,25 @@ def diversion_ratios(
     >>> diversion_ratios(sw.RandomChoice().fit(choices), choices).of_set(0).round(4).tolist()[1]
     [0.5, -1.0, 0.5]
     """
-    choices = estimator._choices(data)
+    choices = estimator.as_choices(data)
     if column is None:
-        whole = influence(estimator, choices)
-        gains, probability = whole.change, whole.probability
+        gains = probability_changes(estimator, choices).pairs
     else:
         found = sensitivity(estimator, choices, column, relative=False)
         warn_of_derived(estimator, choices, [column], BOTH)
-        gains, probability = found.pairs, found.probability
-    sets, a, b = gains.places()
-    firsts = np.cumsum(gains.rows) - gains.rows
-    change = gains.values.astype(np.float64)
-    if column is not None:
-        change = change * probability[firsts[sets] + a]
-    own = _own(change, gains)
+        slopes = found.pairs
+        change = slopes.values * slopes.of_rows(found.probability)
+        gains = Pairs(change, slopes.rows, slopes.columns)
+    own = gains.own()
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(own == 0, np.nan, -change / own)
+        ratio = np.where(own == 0, np.nan, -gains.values / own)
     between = None
     if by is not None:
-        known = alternatives(choices, data, by, estimator.schema_.outside)
+        known = Alternatives.of(data, choices, by, estimator.schema_.outside)
         weight = np.ones(len(choices)) if choices.weight is None else choices.weight
         each, levels = weight[:, None, None], len(known.names)
-        moved = Pairs(change, gains.rows, gains.columns)
-        kept = Pairs(np.where(a == b, change, 0), gains.rows, gains.columns)
-        above = moved.between(known.codes, levels, apart=True)
+        kept = Pairs(np.where(gains.same(), gains.values, 0), gains.rows, gains.columns)
+        above = gains.between(known.codes, levels, apart=True)
         below = kept.between(known.codes, levels, apart=False).sum(1, keepdims=True)
         between = LevelMatrix.ratio(known.names, above * each, -below * each)
     return Diversions(column, Pairs(ratio, gains.rows, gains.columns), between)
-
-
-def _own(change: Float[np.ndarray, " pairs"], pairs: Pairs) -> Float[np.ndarray, " pairs"]:
-    """For each pair, the entry of b with itself."""
-    sets, _, b = pairs.places()
-    begins = np.cumsum(pairs.rows * pairs.columns) - pairs.rows * pairs.columns
-    return change[begins[sets] + b * pairs.columns[sets] + b]

@@ -9,13 +9,15 @@ from jaxtyping import Bool, Float
 
 from setwise._arguments import checked, columns, optional, text
 from setwise._page import notebook_html
-from setwise.choices.pairs import Pairs
+from setwise._segments import offsets_of
+from setwise.choices.alternatives import Alternatives
 from setwise.consequences.derivatives import sensitivity
 from setwise.consequences.moved import BOTH, warn_of_derived
+from setwise.consequences.shares import of_sets
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
-from setwise.violations.bootstrap import Interval, LevelMatrix, bootstrap
-from setwise.violations.influences import alternatives
+from setwise.metrics.pairs import LevelMatrix, Pairs
+from setwise.metrics.set_means import Interval, bootstrap
 
 AVERAGED = (
     "own: mean over all items of all sets, cross: over all pairs of different items, each weighted "
@@ -94,10 +96,9 @@ class Elasticities:
         self, which: Bool[np.ndarray, " pairs"]
     ) -> tuple[Float[np.ndarray, " sets"], Float[np.ndarray, " sets"]]:
         """Of each set: the sums of P(a) e_ab and of P(a) over these pairs."""
-        sets, a, _ = self.pairs.places()
-        firsts = np.cumsum(self.pairs.rows) - self.pairs.rows
+        sets, _, _ = self.pairs.places()
         known = which & ~np.isnan(self.pairs.values)
-        p = np.where(known, self.probability[firsts[sets] + a], 0)
+        p = np.where(known, self.pairs.of_rows(self.probability), 0)
         if self.weight is not None:
             p = p * self.weight[sets]
         values = p * np.where(known, self.pairs.values, 0)
@@ -139,23 +140,15 @@ def elasticities(
     >>> found.own < 0 < found.cross
     True
     """
-    choices = estimator._choices(data)
+    choices = estimator.as_choices(data)
     found = sensitivity(estimator, choices, column, relative=True)
     warn_of_derived(estimator, choices, [column], BOTH)
     between = None
     if by is not None:
-        known = alternatives(choices, data, by, estimator.schema_.outside)
-        levels = len(known.names)
-        sets, a, _ = found.pairs.places()
-        firsts = np.cumsum(found.pairs.rows) - found.pairs.rows
-        moved = Pairs(
-            found.pairs.values * found.probability[firsts[sets] + a],
-            found.pairs.rows, found.pairs.columns,
-        )  # fmt: skip
-        owner = np.repeat(np.arange(len(choices)), found.pairs.rows)
-        shares = np.bincount(
-            owner * levels + known.codes, found.probability, len(choices) * levels
-        ).reshape(len(choices), levels, 1)
+        known = Alternatives.of(data, choices, by, estimator.schema_.outside)
+        levels, pairs = len(known.names), found.pairs
+        moved = Pairs(pairs.values * pairs.of_rows(found.probability), pairs.rows, pairs.columns)
+        shares = of_sets(found.probability, offsets_of(pairs.rows), known)[:, :, None]
         weight = np.ones(len(choices)) if choices.weight is None else choices.weight
         each = weight[:, None, None]
         above = moved.between(known.codes, levels, apart=False)

@@ -9,12 +9,12 @@ from jaxtyping import Float, Int
 
 from setwise._arguments import checked, columns
 from setwise._page import notebook_html
+from setwise._segments import owners
 from setwise.choices import Choices
 from setwise.choices.alternatives import Alternatives
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
 from setwise.metrics import standard_error
-from setwise.violations.influences import alternatives
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,37 +82,35 @@ def expected_shares(estimator: Estimator, data: Any, by: str | Sequence[str]) ->
     >>> round(float(expected_shares(sw.MNL().fit(choices), choices, modes).values.sum()), 6)
     1.0
     """
-    choices = estimator._choices(data)
+    choices = estimator.as_choices(data)
     outside = estimator.schema_.outside
-    known = alternatives(choices, data, by, outside)
-    return shares_of(probabilities(estimator, choices), choices, known, outside)
-
-
-def probabilities(estimator: Estimator, choices: Choices) -> Float[np.ndarray, " rows"]:
-    """P(x | s) of every row, set after set; the outside option, where there is one, last."""
-    parts = [np.exp(estimator._log_probabilities(part)) for part in estimator._parts(choices)]
-    return np.concatenate(parts).astype(np.float64)
-
-
-def shares_of(
-    probability: Float[np.ndarray, " rows"], choices: Choices, known: Alternatives, outside: bool
-) -> Shares:
-    """The shares of these probabilities, whose rows are known alternatives."""
-    owner = np.repeat(np.arange(len(choices)), choices.sizes + int(outside))
-    each = of_sets(probability, owner, known, len(choices))
+    known = Alternatives.of(data, choices, by, outside)
+    each = of_sets(probabilities(estimator, choices), offsets_with(choices, outside), known)
     weight = np.ones(len(choices)) if choices.weight is None else choices.weight
     weight = weight / weight.sum()
     errors = np.array([standard_error(column, weight) for column in each.T])
     return Shares(known.names, weight @ each, errors, len(choices))
 
 
+def probabilities(estimator: Estimator, choices: Choices) -> Float[np.ndarray, " rows"]:
+    """P(x | s) of every row, set after set; the outside option, where there is one, last."""
+    parts = [
+        np.exp(estimator.row_log_probabilities(part)) for part in estimator.encoded_parts(choices)
+    ]
+    return np.concatenate(parts).astype(np.float64)
+
+
+def offsets_with(choices: Choices, outside: bool) -> Int[np.ndarray, " sets_and_one"]:
+    """Where sets begin and end once each has its outside option, if the model has one."""
+    return choices.offsets + np.arange(len(choices.offsets)) * int(outside)
+
+
 def of_sets(
     probability: Float[np.ndarray, " rows"],
-    owner: Int[np.ndarray, " rows"],
+    offsets: Int[np.ndarray, " sets_and_one"],
     known: Alternatives,
-    sets: int,
 ) -> Float[np.ndarray, "sets levels"]:
-    """Of each set, the probability of each alternative; ``owner`` is the set of each row."""
-    levels = len(known.names)
-    each = np.bincount(owner * levels + known.codes, probability, sets * levels)
+    """Of each set, the probability of each alternative."""
+    sets, levels = len(offsets) - 1, len(known.names)
+    each = np.bincount(owners(offsets) * levels + known.codes, probability, sets * levels)
     return each.reshape(sets, levels)

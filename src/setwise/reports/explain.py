@@ -29,8 +29,8 @@ from setwise.consequences.changes import Change, is_change
 from setwise.consequences.counterfactual import ShareChange
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
+from setwise.metrics.pairs import LevelMatrix
 from setwise.reports.figures import COLOURS, grid_picture, new_figure, svg_text
-from setwise.violations.bootstrap import LevelMatrix
 
 HEADS = ("measure", "value", "95 % interval", "what it says")
 SHARE_HEADS = ("alternative", "before %", "after %", "change", "± s.e.")
@@ -132,7 +132,7 @@ def explain_model(
     """
     return Explanation(
         type(estimator).__name__,
-        repr(estimator._choices(data)),
+        repr(estimator.as_choices(data)),
         elasticities(estimator, data, column, by),
         None if by is None else diversion_ratios(estimator, data, column, by),
         counterfactual(estimator, data, list(changes), by=by) if changes else None,
@@ -150,7 +150,7 @@ def typed_values(estimator: Estimator, data: Any, texts: Mapping[str, str]) -> d
     >>> typed_values(sw.RandomChoice().fit(choices), choices, {"zone": "1", "cost": "3"})
     {'zone': '1', 'cost': 3.0}
     """
-    choices = estimator._choices(data)
+    choices = estimator.as_choices(data)
     return {
         name: _typed(name, column_of(data, choices, name), text) for name, text in texts.items()
     }

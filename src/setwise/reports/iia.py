@@ -15,6 +15,8 @@ from setwise._page import REPORT_STYLE, figure_html, table_html, write_page
 from setwise.choices import Choices
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted, is_choices
+from setwise.metrics.pairs import LevelMatrix
+from setwise.metrics.set_means import Group
 from setwise.reports.decoy import DecoyMap, decoy_picture
 from setwise.reports.effects import TRIAL_HEADS, TrialEffects, trials_picture
 from setwise.reports.figures import COLOURS, grid_picture, new_figure, svg_text
@@ -30,8 +32,6 @@ from setwise.violations import (
     soft_violations,
     violation_capacity,
 )
-from setwise.violations.bootstrap import LevelMatrix
-from setwise.violations.clusters import Group
 
 TESTS = ("lcl", "comparisons")
 HEADS = ("measure", "value", "95 % interval", "what it says")

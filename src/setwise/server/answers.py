@@ -145,13 +145,8 @@ def _explained(asked: Asked, side: Side, deadline: Deadline) -> Explained:
     if len(logs) == 1:
         return answer
     stays = ~np.eye(items, len(logs), dtype=bool)
-    rows = np.broadcast_to(np.arange(len(logs)), stays.shape)[stays]
-    fewer = Encoded(
-        encoded.items[rows], np.repeat(encoded.context, items, axis=0),
-        np.arange(items + 1) * (len(logs) - 1), None, None,
-    )  # fmt: skip
     without = np.full(stays.shape, np.nan)
-    without[stays] = side.scored(fewer, deadline)
+    without[stays] = side.scored(encoded.without_each(np.arange(items)), deadline)
     # log P(j) - log(1 - P(i)), with 1 - P(i) as the sum of the others: it may be tiny.
     left = np.where(stays, logs, -np.inf)
     with np.errstate(invalid="ignore", over="ignore"):

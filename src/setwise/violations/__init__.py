@@ -5,7 +5,7 @@ with intervals by ``bootstrap`` over sets or ``people``; in data: ``iia_tests`` 
 ``likelihood_ratio``, ``fewer_items``, ``verdict``); the effects that break IIA: ``effects``.
 """
 
-from setwise.violations.bootstrap import SetMean, bootstrap_interval
+from setwise.metrics.set_means import SetMean, bootstrap_interval
 from setwise.violations.capacity import Violations, violation_capacity
 from setwise.violations.correctness import CapacityByRegion, CorrectnessRegion, capacity_by_region
 from setwise.violations.effects import (

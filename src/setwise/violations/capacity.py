@@ -4,21 +4,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Int
 
 from setwise._arguments import checked
 from setwise._errors import InputError
-from setwise.choices import Encoded
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
-from setwise.training.removals import Removals, removals
-from setwise.violations.clusters import Group, error_of_mean, people
-from setwise.violations.row_removals import row_removals
+from setwise.estimators.removals import Removals, without_each
+from setwise.metrics.set_means import Group, SetMean, people
 
 
 @dataclass(frozen=True, eq=False)
-class Violations:
-    """Violation capacity of a model on some choices; a mean of ``of_sets``.
+class Violations(SetMean):
+    """Violation capacity of a model on some choices: a mean over sets of two items or more.
+
+    ``of_sets`` holds the share of removals that change the choice; NaN with fewer than two items.
 
     >>> found = Violations(np.array([0.5, np.nan, 0.0, 1.0]), None)
     >>> found
@@ -27,38 +27,14 @@ class Violations:
     0.75
     """
 
-    of_sets: Float[np.ndarray, " sets"]
-    """Of each set, the share of removals that change the choice; NaN with fewer than two items."""
-    weight: Float[np.ndarray, " sets"] | None
-    """Of each set, where the choices have weights."""
-    group: Shaped[np.ndarray, " sets"] | None = None
-    """Who made the choice, where people and not sets are independent."""
-
-    @property
-    def sets(self) -> int:
-        """How many sets count: those of two items or more."""
-        return int(self._counted.sum())
-
     @property
     def kappa(self) -> float:
         """The mean over the sets that count, by their weights."""
-        return self.kappa_where(np.ones(len(self.of_sets), bool))
-
-    @property
-    def standard_error(self) -> float:
-        """Of kappa, over independent sets: sqrt(m/(m - 1) sum_i p_i^2 (v_i - kappa)^2).
-
-        With a group, over independent people: what is squared is then the sum of a person's sets.
-        """
-        values, share = self._values_and_shares(self._counted)
-        return error_of_mean(
-            values, share, None if self.group is None else self.group[self._counted]
-        )
+        return self.mean
 
     def kappa_where(self, mask: Bool[np.ndarray, " sets"]) -> float:
         """The mean over some of the sets, such as those that a model gets right; NaN over none."""
-        values, share = self._values_and_shares(self._counted & mask)
-        return float(values @ share) if len(values) else float("nan")
+        return self.where(mask).mean
 
     def where(self, mask: Bool[np.ndarray, " sets"]) -> "Violations":
         """Of some of the sets alone."""
@@ -67,17 +43,6 @@ class Violations:
 
     def __repr__(self) -> str:
         return f"Violations(kappa {self.kappa:.4f} ± {self.standard_error:.4f}; {self.sets:,} sets)"
-
-    @property
-    def _counted(self) -> Bool[np.ndarray, " sets"]:
-        return ~np.isnan(self.of_sets)
-
-    def _values_and_shares(
-        self, mask: Bool[np.ndarray, " sets"]
-    ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-        values = self.of_sets[mask]
-        weight = np.ones(len(values)) if self.weight is None else self.weight[mask]
-        return values, weight / weight.sum()
 
 
 @checked(estimator=fitted)
@@ -106,30 +71,34 @@ def violation_capacity(
     >>> violation_capacity(sw.MNL().fit(choices), choices).kappa
     0.0
     """
-    choices = estimator._choices(data)
+    choices = estimator.as_choices(data)
     who = None if group is None else people(choices, data, group)
     if (choices.sizes < 2).all():
         raise InputError(
             "every set has only one item, and a choice from it cannot change; "
             "give sets of two items or more"
         )
-    parts = [_removals(estimator, part) for part in estimator._parts(choices)]
-    tried, changed = (np.concatenate(each) for each in zip(*parts, strict=True))
-    if (changed < 0).any():
-        which = choices.set_ids[int(np.argmax(changed < 0))]
-        raise InputError(
-            f"the model's scores in set '{choices.roles.set}'={which} are not numbers, so that "
-            "it predicts nothing; train it again, with a smaller learning rate"
-        )
     of_sets = np.full(len(choices), np.nan)
-    several = choices.sizes >= 2
-    of_sets[several] = changed[several] / tried[several]
+    for one in without_each(estimator, choices):
+        tried, changed = changed_choices(one)
+        several = choices.sizes[one.sets] >= 2
+        of_sets[one.sets[several]] = changed[several] / tried[several]
     return Violations(of_sets, choices.weight, who)
 
 
-def _removals(estimator: Estimator, part: Encoded) -> Removals:
-    outside = estimator.schema_.outside
-    # An estimator with a way of its own to probabilities need not have a model of JAX's.
-    if type(estimator)._log_probabilities is Estimator._log_probabilities:
-        return removals(estimator.model_, part, outside)
-    return row_removals(estimator._log_probabilities, part, outside)
+def changed_choices(
+    one: Removals,
+) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"]]:
+    """Of each set: how many items are taken away, and how often that changes the choice.
+
+    The choice is the item with the highest score, the first of equals. Scores are compared and not
+    probabilities, whose rounding makes ties that depend on the set. Equal items may score unequally
+    by a rounding error, so they are told apart by their features.
+    """
+    each, items = np.arange(len(one.sets)), one.part.items
+    best = one.rows[each, one.whole.argmax(1)]
+    chosen = one.present & (items[one.rows] == items[best][:, None]).all(2)
+    tried = one.can_go.copy()
+    tried[each, chosen.argmax(1)] = False
+    stays = np.take_along_axis(chosen, one.left.argmax(2), 1)
+    return tried.sum(1), (tried & ~stays).sum(1)

@@ -15,9 +15,8 @@ from setwise._page import notebook_html
 from setwise.choices import Choices
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted, is_choices
-from setwise.violations.bootstrap import Interval, bootstrap_interval
+from setwise.metrics.set_means import Group, Interval, bootstrap_interval, people
 from setwise.violations.capacity import violation_capacity
-from setwise.violations.clusters import Group, people
 
 MOST = 8  # models: of more, the regions are for nobody to read
 

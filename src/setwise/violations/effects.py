@@ -21,11 +21,11 @@ from setwise.choices.columns import Column
 from setwise.choices.validation import Grouping
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
+from setwise.metrics.set_means import Interval
 
 RESAMPLES = 1000
 ROUNDING = 1e-4  # of the probabilities of a set, in single precision
 
-Interval = tuple[float, float]
 Counts = Float[np.ndarray, "... 2 3"]
 """Trials, choices of A and of B: first where the third option favours A, then where it is B."""
 

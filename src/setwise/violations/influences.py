@@ -6,18 +6,15 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.special import logsumexp
 
 from setwise._arguments import checked, columns, optional
 from setwise._errors import InputError
-from setwise.choices import Choices
 from setwise.choices.alternatives import Alternatives
-from setwise.choices.pairs import Pairs
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
-from setwise.violations.bootstrap import LevelMatrix
-from setwise.violations.clusters import Group, people
-from setwise.violations.without_each import Left, without_each
+from setwise.estimators.removals import probability_changes
+from setwise.metrics.pairs import LevelMatrix, Pairs
+from setwise.metrics.set_means import Group, people
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,63 +85,24 @@ def influence(
     """
     if by is None and group is not None:
         raise InputError("group= is for the intervals between alternatives; name them with by=")
-    choices = estimator._choices(data)
+    choices = estimator.as_choices(data)
     who = None if group is None else people(choices, data, group)
-    outside = int(estimator.schema_.outside)
-    rows, columns = choices.sizes + outside, choices.sizes
-    begins = np.concatenate([[0], np.cumsum(rows * columns)])
-    starts = np.concatenate([[0], np.cumsum(rows)])
-    values = np.full(begins[-1], np.nan)
-    probability = np.empty(starts[-1])
-    for one in without_each(estimator, choices):
-        whole, change = _of(one)
-        sizes = rows[one.sets]
-        place = np.arange(one.present.shape[1])
-        probability[(starts[:-1][one.sets][:, None] + place)[one.present]] = whole[one.present]
-        # Row a and column b of the matrix: a goes along the last axis here, b is what is gone.
-        real = one.present[:, None, :] & (place < (sizes - outside)[:, None])[:, :, None]
-        flat = (
-            begins[:-1][one.sets][:, None, None]
-            + place * columns[one.sets][:, None, None]
-            + place[:, None]
-        )
-        values[flat[real]] = change[real]
-    pairs = Pairs(values, rows, columns)
-    found = None if by is None else _between(pairs, choices, data, by, bool(outside), who)
-    return Influence(pairs, probability, choices.weight, found)
-
-
-def _of(one: Left) -> tuple[Float[np.ndarray, "m width"], Float[np.ndarray, "m gone width"]]:
-    """P_s, and the change of it; NaN where nothing would be left."""
-    wide = one.whole.astype(np.float64)
-    whole = np.exp(wide - logsumexp(wide, axis=1, keepdims=True))
-    left = np.full(one.left.shape, -np.inf)
-    np.copyto(left, one.left, where=one.stays)
-    with np.errstate(invalid="ignore"):
-        after = np.exp(left - logsumexp(left, axis=2, keepdims=True))
-    return whole, after - whole[:, None, :]
+    pairs, probability = probability_changes(estimator, choices)
+    between = None
+    if by is not None:
+        known = Alternatives.of(data, choices, by, estimator.schema_.outside)
+        between = _between(pairs, known, choices.weight, who)
+    return Influence(pairs, probability, choices.weight, between)
 
 
 def _between(
     pairs: Pairs,
-    choices: Choices,
-    data: Any,
-    by: str | Sequence[str],
-    outside: bool,
+    known: Alternatives,
+    weight: Float[np.ndarray, " sets"] | None,
     who: Int[np.ndarray, " sets"] | None,
 ) -> LevelMatrix:
-    found = alternatives(choices, data, by, outside)
-    above = pairs.between(found.codes, len(found.names), apart=True)
+    above = pairs.between(known.codes, len(known.names), apart=True)
     count = Pairs((~np.isnan(pairs.values) & pairs.same()).astype(float), pairs.rows, pairs.columns)
-    below = count.between(found.codes, len(found.names), apart=False).sum(1, keepdims=True)
-    weight = np.ones(len(choices)) if choices.weight is None else choices.weight
-    each = weight[:, None, None]
-    return LevelMatrix.ratio(found.names, above * each, below * each, who)
-
-
-def alternatives(
-    choices: Choices, data: Any, by: str | Sequence[str], outside: bool
-) -> Alternatives:
-    """What each encoded row is: the outside options of a model that has them count as one."""
-    found = Alternatives.of(data, choices, by)
-    return found.with_outside(choices) if outside else found
+    below = count.between(known.codes, len(known.names), apart=False).sum(1, keepdims=True)
+    each = (np.ones(len(pairs)) if weight is None else weight)[:, None, None]
+    return LevelMatrix.ratio(known.names, above * each, below * each, who)

@@ -12,9 +12,8 @@ from setwise._errors import InputError
 from setwise._page import notebook_html
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
-from setwise.violations.bootstrap import SetMean
-from setwise.violations.clusters import Group, people
-from setwise.violations.without_each import Left, without_each
+from setwise.estimators.removals import Removals, without_each
+from setwise.metrics.set_means import Group, SetMean, people
 
 ROUNDING = 1e-5
 """A log-probability must fall by more than this to have fallen: scores have seven digits."""
@@ -101,7 +100,7 @@ def soft_violations(
     >>> found.odds.mean, found.regularity.mean
     (0.0, 0.0)
     """
-    choices = estimator._choices(data)
+    choices = estimator.as_choices(data)
     who = None if group is None else people(choices, data, group)
     if (choices.sizes < 2).all():
         raise InputError(
@@ -118,7 +117,7 @@ def soft_violations(
     )
 
 
-def _moved_odds(one: Left) -> Float[np.ndarray, " m"]:
+def _moved_odds(one: Removals) -> Float[np.ndarray, " m"]:
     """Of each set, the mean over removals and pairs; NaN where there is no pair."""
     stays = one.stays
     moved = _change(one, stays)
@@ -134,7 +133,7 @@ def _moved_odds(one: Left) -> Float[np.ndarray, " m"]:
     return np.divide(total, pairs, out=np.full(len(total), np.nan), where=pairs > 0)
 
 
-def _falling(one: Left) -> Float[np.ndarray, " m"]:
+def _falling(one: Removals) -> Float[np.ndarray, " m"]:
     """Of each set, how often an item's probability falls when another leaves."""
     stays = one.stays
     with np.errstate(invalid="ignore"):  # of removals that are not tried
@@ -146,7 +145,7 @@ def _falling(one: Left) -> Float[np.ndarray, " m"]:
 
 
 def _change(
-    one: Left, stays: Bool[np.ndarray, "m gone width"]
+    one: Removals, stays: Bool[np.ndarray, "m gone width"]
 ) -> Float[np.ndarray, "m gone width"]:
     """g_{s-x}(a) - g_s(a), and infinity, which sorting puts last, where a is not left."""
     change = np.full(stays.shape, np.inf)

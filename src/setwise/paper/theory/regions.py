@@ -17,14 +17,12 @@ from jaxtyping import Bool, Int
 from setwise._arguments import checked
 from setwise._errors import InputError
 from setwise._types import Array, Float, Items, Mask
-from setwise.choices import Bucket, Encoded, bucket
+from setwise.choices import Encoded
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
+from setwise.estimators.removals import scores_without_each, set_batches
 from setwise.models import Aggregation
 from setwise.training.device import DeviceData, gather, to_device
-from setwise.training.evaluation import in_batches
-
-ROWS_A_BATCH = 16_384
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,14 +98,17 @@ def separable_regions(estimator: Estimator, data: Any) -> Regions:
     Regions(200 sets; one of 1 score functions decides alone on 100.0%; 0 violating subsets, none \
 separable)
     """
-    choices = estimator._choices(data)
+    choices = estimator.as_choices(data)
     model = getattr(estimator, "model_", None)
     if not isinstance(model, Aggregation):
         raise InputError(
             f"{type(estimator).__name__} is not one aggregation of score functions, so that it has "
             "no separable regions; fit an SDW, SDE or SDA with ensemble=1"
         )
-    parts = [_regions(model, part, estimator.schema_.outside) for part in estimator._parts(choices)]
+    parts = [
+        _regions(model, part, estimator.schema_.outside)
+        for part in estimator.encoded_parts(choices)
+    ]
     best, *rest = (np.concatenate(each) for each in zip(*parts, strict=True))
     if (best < -1).any():
         which = choices.set_ids[int(np.argmax(best < -1))]
@@ -131,16 +132,15 @@ def contributions(model: Aggregation, items: Items, present: Mask) -> Float[Arra
 
 
 def _regions(model: Aggregation, encoded: Encoded, outside: bool) -> tuple[np.ndarray, ...]:
-    data = to_device(encoded)
+    data, sets = to_device(encoded), []
     found: list[tuple[np.ndarray, ...]] = []
-    buckets = bucket(encoded.sizes)
-    for one in buckets:
-        sets = in_batches(one, _batch_size(one))
-        results = _program(model, data, sets, one.width, outside)
+    for some in set_batches(encoded):
+        results = _program(model, data, some.batches, some.width, outside)
+        sets.append(some.sets)
         found.append(
-            tuple(np.asarray(x).reshape(-1, *x.shape[2:])[: len(one.sets)] for x in results)
+            tuple(np.asarray(x).reshape(-1, *x.shape[2:])[: len(some.sets)] for x in results)
         )
-    order = np.argsort(np.concatenate([one.sets for one in buckets]))
+    order = np.argsort(np.concatenate(sets))
     return tuple(np.concatenate(each)[order] for each in zip(*found, strict=True))
 
 
@@ -164,14 +164,9 @@ def _of_one_set(
 ) -> tuple[Array, ...]:
     place = jnp.arange(len(present))
 
-    def predicted(gone: Int[Array, ""]) -> tuple[Int[Array, ""], Bool[Array, ""]]:
-        left = present & (place != gone)
-        scores = jnp.where(left, model.scores(items, left), -jnp.inf)
-        best = jnp.argmax(scores)
-        return best, ~jnp.isnan(scores[best])
-
-    # The whole set (nothing gone, -1) is scored by the same program as the others.
-    winners, sound = jax.vmap(predicted)(jnp.arange(-1, len(present)))
+    scores = scores_without_each(model, items, present)
+    winners = jnp.argmax(scores, 1)  # the first of equals; NaN comes before all
+    sound = ~jnp.isnan(jnp.take_along_axis(scores, winners[:, None], 1))
     best, without = winners[0], winners[1:]
     twins = present & (items == items[best]).all(1)  # equal items are one and the same
     can_go = (place < present.sum() - outside) & (place != jnp.argmax(twins))
@@ -194,10 +189,6 @@ def _of_one_set(
         separates.sum(0),
         separates.any(1).sum(),
     )
-
-
-def _batch_size(one: Bucket) -> int:
-    return min(len(one.sets), max(1, ROWS_A_BATCH // (one.width * (one.width + 1))))
 
 
 def _share(part: int, whole: int) -> str:

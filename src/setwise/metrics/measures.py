@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from setwise._page import notebook_html
+from setwise._shapes import Bool, Float, Int
 
 HIGHER_IS_BETTER: Mapping[str, bool] = {
     "top1": True,

@@ -1,0 +1,28 @@
+"""Measures of predictions: of one model on choices, and means over sets with their intervals."""
+
+from setwise.metrics.measures import (
+    CALIBRATION_BINS,
+    HIGHER_IS_BETTER,
+    Metrics,
+    Outcomes,
+    Ranks,
+    Reliability,
+    measure,
+    predicted,
+    standard_error,
+)
+from setwise.metrics.set_means import SetMean, bootstrap_interval
+
+__all__ = [
+    "CALIBRATION_BINS",
+    "HIGHER_IS_BETTER",
+    "Metrics",
+    "Outcomes",
+    "Ranks",
+    "Reliability",
+    "SetMean",
+    "bootstrap_interval",
+    "measure",
+    "predicted",
+    "standard_error",
+]
