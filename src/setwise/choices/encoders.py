@@ -68,7 +68,8 @@ class Encoder:
         values = np.concatenate(known) if len(known) > 1 else known[0]
         if np.isnan(values).all():
             raise InputError(
-                f"column '{feature.column}' has no value at all to impute from; drop it"
+                f"column '{feature.column}' has no value at all to impute from; drop it",
+                column=feature.column,
             )
         return cls(feature, "number", median=float(np.nanmedian(values)))
 
@@ -118,7 +119,8 @@ class Encoder:
             also = f", or train with category({name})" if self.looked_up else ""
             raise InputError(
                 f"column '{name}' is a {column.kind} here but was a {self.kind} when the model "
-                f"was trained; convert it{also}"
+                f"was trained; convert it{also}",
+                column=name,
             )
         return column
 
@@ -129,7 +131,9 @@ class Encoder:
         raise InputError(
             f"column '{self.feature.column}' has the level {level!r} at row {row}, which "
             f"training data did not have (it had: {', '.join(self.levels[:8])}); correct it, "
-            f"or train with other({self.feature.column}) to take new levels as 'other'"
+            f"or train with other({self.feature.column}) to take new levels as 'other'",
+            row=row,
+            column=self.feature.column,
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -136,7 +136,8 @@ class Standardised:
         if (varies & (size < SMALLEST)).any():
             raise InputError(
                 f"column '{name}' has no value above {size.max():.3g}, which is too small to "
-                "compute with; use other units"
+                "compute with; use other units",
+                column=name,
             )
         rounding = varies & (scale <= ROUNDING * size)
         if rounding.any():
@@ -184,7 +185,8 @@ class Encoding:
             if name not in where:
                 raise InputError(
                     f"feature column '{name}' is missing; the model was trained with it "
-                    f"(columns here: {', '.join(where)})"
+                    f"(columns here: {', '.join(where)})",
+                    column=name,
                 )
             if not one.encoder.looked_up:
                 return one
@@ -245,10 +247,11 @@ class Encoding:
         part = one.summed(column, fold)
         if isinstance(part, tuple) and max(-part[3].min(), part[4].max()) > LARGEST:
             at = int(np.argmax(np.abs(one.encoder.numbers(column)[:, 0])))
-            raise InputError(
-                f"{self._named(one, column, at, columns)}, which is too large to compute with; "
-                f"correct it, or use other units{_or_log(one, column)}"
-            )
+            raise self._bad_value(
+                one, column, at, columns,
+                f"which is too large to compute with; correct it, or use other units"
+                f"{_or_log(one, column)}",
+            )  # fmt: skip
         return part
 
     def refuse_collapsed(self) -> None:
@@ -268,10 +271,11 @@ class Encoding:
             values = one.encoder.numbers(looked_at)[:, 0]
             if _collapse(values, one.columns(looked_at, None)[:, 0]):
                 at = int(np.argmax(np.abs(one.columns(column, None)[:, 0])))
-                raise InputError(
-                    f"{block._named(one, column, at, columns)}, so far from the rest that other "
-                    f"values become equal; correct it, or leave its set out{_or_log(one, column)}"
-                )
+                raise block._bad_value(
+                    one, column, at, columns,
+                    f"so far from the rest that other values become equal; correct it, or leave "
+                    f"its set out{_or_log(one, column)}",
+                )  # fmt: skip
 
     def encoded(self, dtype: type = np.float32) -> Encoded:
         """The numbers of all sets."""
@@ -335,17 +339,19 @@ class Encoding:
         if max(-values.min(), values.max()) <= FARTHEST:
             return
         at = int(np.argmax(np.abs(values).max(1)))
-        raise InputError(
-            f"{self._named(one, column, at, columns)}, more than {FARTHEST:g} standard deviations "
-            f"from the training mean of {one.mean[0]:g}; correct it"
-        )
+        raise self._bad_value(
+            one, column, at, columns,
+            f"more than {FARTHEST:g} standard deviations from the training mean of "
+            f"{one.mean[0]:g}; correct it",
+        )  # fmt: skip
 
-    def _named(
-        self, one: Standardised, column: Column, at: int, columns: Mapping[str, Column]
-    ) -> str:
-        """A number with its column and row, as errors begin."""
+    def _bad_value(
+        self, one: Standardised, column: Column, at: int, columns: Mapping[str, Column], why: str
+    ) -> InputError:
+        """The error for a number that cannot be taken: its column, its row, why and the remedy."""
         name, row = one.encoder.feature.column, self._table_row(at, columns)
-        return f"column '{name}' is {column.values[at]:g} at row {row}"
+        value = column.values[at]
+        return InputError(f"column '{name}' is {value:g} at row {row}, {why}", row=row, column=name)
 
     def _table_row(self, at: int, columns: Mapping[str, Column]) -> int:
         """The row in the table of the item (or, of context, the set's first item) at this place."""
