@@ -432,7 +432,7 @@ def model(tmp_path_factory):
 PREDICTIONS = {
     "unknown category": (
         good("5.0,red", "5.0,pink"),
-        ["column 'brand' has the level 'pink' at row 3", "it had: blue, red", "other(brand)"],
+        ["column 'brand' is 'pink' at row 3", "it had: blue, red", "other(brand)"],
     ),
     "missing feature": (good("cost", "price"), ["column 'cost' is missing", "was trained with it"]),
     "missing set column": (good("trip", "t"), ["set column 'trip'", "it has: t"]),

@@ -16,7 +16,7 @@ from setwise._errors import InputError
 from setwise._shapes import Bool, Float, Int, Shaped
 from setwise.choices.choices import Choices
 from setwise.choices.columns import Column
-from setwise.choices.features import Feature
+from setwise.choices.features import TRANSFORMS, Feature
 from setwise.choices.tables import Table
 
 
@@ -93,14 +93,13 @@ def sound(table: Table, feature: Feature, role: str, names: Collection[str] = ()
         refuse(name, missing, what, remedy)
     if column.kind == "number":
         refuse(name, np.isinf(column.values), "infinite", "replace it by a number")
-        if feature.transform == "log":
-            bad, zero = column.values <= 0, (column.values >= 0) | missing
-            remedy = f"use log1p({name})" if zero.all() else f"take {name} as it is, or shift it"
-            refuse(name, bad, "not positive", f"log needs positive numbers; {remedy}")
-        elif feature.transform != "none":
-            bad = column.values < 0
-            remedy = f"{feature.transform} needs numbers of at least 0; take {name} as it is"
-            refuse(name, bad, "negative", remedy)
+        transform = TRANSFORMS[feature.transform]
+        remedy = f"take {name} as it is"
+        if transform.domain == "positive":
+            zeros = not (column.values < 0).any()
+            remedy = f"use log1p({name})" if zeros else f"{remedy}, or shift it"
+        remedy = f"{feature.transform} needs {transform.needs}; {remedy}"
+        refuse(name, transform.undefined(column.values), transform.outside, remedy)
     if column.kind == "date":
         early = column.values < np.datetime64("1000-01-01")
         refuse(name, early, "before the year 1000", "write years with four digits")
