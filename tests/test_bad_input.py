@@ -6,6 +6,7 @@ code 2, and no file is left behind.
 
 import io
 import os
+import pickle
 import struct
 import subprocess
 import sys
@@ -431,7 +432,7 @@ def model(tmp_path_factory):
 PREDICTIONS = {
     "unknown category": (
         good("5.0,red", "5.0,pink"),
-        ["column 'brand' has the level 'pink' at row 3", "it had: blue, red", "other(brand)"],
+        ["column 'brand' is 'pink' at row 3", "it had: blue, red", "other(brand)"],
     ),
     "missing feature": (good("cost", "price"), ["column 'cost' is missing", "was trained with it"]),
     "missing set column": (good("trip", "t"), ["set column 'trip'", "it has: t"]),
@@ -715,3 +716,40 @@ def test_the_program_ends_with_code_2_and_one_line(tmp_path):
     )
     assert os.listdir(tmp_path) == ["t.csv"]
     assert Path(tmp_path / "t.csv").read_text() == good("2.0", "NaN")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place"),
+    [
+        ("2.0", "", {"row": 2, "column": "cost"}),
+        ("5.0", "inf", {"row": 3, "column": "cost"}),
+        ("2,5.0", ",5.0", {"row": 3, "column": "trip"}),
+        ("5.0", "dear", {"row": 3, "column": "cost"}),
+        ("blue,40,2,1", "blue,40,2,2", {"row": 2, "column": "taken"}),
+        ("blue,40,2,1", "blue,40,2,0", {"set": 2}),
+    ],
+)
+def test_errors_have_their_place_as_attributes(old, new, place, tmp_path):
+    path = tmp_path / "trips.csv"
+    path.write_text(good(old, new))
+    with pytest.raises(InputError) as caught:
+        sw.read(path, set="trip", chosen="taken")
+    found = {name: getattr(caught.value, name) for name in ("row", "column", "set")}
+    assert found == {"row": None, "column": None, "set": None} | place
+
+
+def test_the_place_of_an_error_survives_pickling():
+    error = InputError("column 'x' is missing at row 4; fill it", row=4, column="x", set="a")
+    copy = pickle.loads(pickle.dumps(error))
+    assert str(copy) == str(error)
+    assert (copy.row, copy.column, copy.set) == (4, "x", "a")
+
+
+def test_an_error_in_a_part_of_a_file_names_the_rows_of_the_file():
+    mixed = {"trip": [1, 1, 2, 2], "x": ["a", 2, 3.5, "b"], "taken": [1, 0, 1, 0]}
+    with pytest.raises(InputError) as caught:
+        sw.read(mixed, set="trip", chosen="taken")
+    moved = caught.value.within("trips.csv", [70, 71, 72, 73])
+    assert str(moved).startswith("trips.csv: column 'x' mixes text ('a' at row 70) and numbers (2 ")
+    assert "at row 71); make it one type" in str(moved)
+    assert (moved.row, moved.column) == (70, "x")

@@ -397,8 +397,8 @@ BAD = {
     "missing number": (spoilt("cost", None, 33), "not a number at row"),
     "infinity": (spoilt("cost", np.inf, 33), "infinite at row"),
     "missing text": (spoilt("brand", None, 33), "is missing at row"),
-    "unknown level": (spoilt("brand", "mauve", 33), "the level 'mauve' at row"),
-    "unknown number": (spoilt("line", 9, 33), "the level '9' at row"),
+    "unknown level": (spoilt("brand", "mauve", 33), "is 'mauve' at row"),
+    "unknown number": (spoilt("line", 9, 33), "is '9' at row"),
     "a context that differs": (spoilt("income", 99.0, 33), "differs within set 'trip'=8 (row"),
     "a missing set": (spoilt("trip", None, 33), "set column 'trip' is missing at row"),
 }

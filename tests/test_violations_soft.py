@@ -275,7 +275,7 @@ def test_dummies_name_alternatives_and_are_checked():
     data |= {name: table([2, 2])[name].to_numpy() for name in ("trip", "cost")}
     found = Alternatives.of(data, choices, ["a", "b"])
     assert (found.names, found.codes.tolist()) == (("a", "b"), [0, 1, 0, 1])
-    with pytest.raises(sw.InputError, match="row 0 has not exactly one"):
+    with pytest.raises(sw.InputError, match="row 0 must have 1 in exactly one"):
         Alternatives.of(data, choices, ["b", "bad"])
     with pytest.raises(sw.InputError, match="give the table itself"):
         Alternatives.of(choices, choices, "a")

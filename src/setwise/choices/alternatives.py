@@ -57,10 +57,11 @@ class Alternatives:
         dummies = np.stack([column_of(data, choices, name).values for name in by], 1)
         wrong = ((dummies != 0) & (dummies != 1)).any(1) | ((dummies == 1).sum(1) != 1)
         if wrong.any():
+            row = int(choices.rows[np.argmax(wrong)])
             raise InputError(
-                f"row {int(choices.rows[np.argmax(wrong)])} has not exactly one of the columns "
-                f"{', '.join(by)} at 1 and the others at 0; give 0/1 columns that tell the "
-                "alternatives apart, or one column of names"
+                f"row {row} must have 1 in exactly one of the columns {', '.join(by)} and 0 in the "
+                "others; give 0/1 columns that tell the alternatives apart, or one column of names",
+                row=row,
             )
         return cls(tuple(by), np.argmax(dummies, 1))
 
@@ -76,7 +77,8 @@ class Alternatives:
         if len(names) > MOST:
             raise InputError(
                 f"column '{name}' has {len(names):,} different values, and each would be an "
-                f"alternative of its own; give a column with at most {MOST}, such as bins of it"
+                f"alternative of its own; give a column with at most {MOST}, such as bins of it",
+                column=name,
             )
         return cls(names, codes.reshape(-1))
 
@@ -85,7 +87,9 @@ class Alternatives:
         wanted = [wanted] if isinstance(wanted, str) else list(wanted)
         for one in wanted:
             if one not in self.names:
-                raise InputError(f"{one!r} is no alternative; there are: {shown(self.names)}")
+                raise InputError(
+                    f"there is no alternative {one!r}; the alternatives are: {shown(self.names)}"
+                )
         return np.isin(self.codes, [self.names.index(one) for one in wanted])
 
     def with_outside(self, choices: Choices) -> "Alternatives":
@@ -114,7 +118,8 @@ def column_of(data: Any, choices: Choices, name: str) -> Column:
         known = ", ".join([*choices.columns, *choices.context])
         raise InputError(
             f"these choices have no column '{name}' (they have: {known}); Choices keep features "
-            "only, so give the table itself, which may have others"
+            "only, so give the table itself, which may have others",
+            column=name,
         )
     return open_table(data).column(name, "by").take(choices.rows)
 

@@ -66,7 +66,9 @@ def typed(
         kind, named = _kind_of_series(dtype)
         declared = declared or named
     if not kind:
-        raise InputError(f"column '{name}' has type {dtype}; {FEATURES}: {_remedy(dtype)}")
+        raise InputError(
+            f"column '{name}' has type {dtype}; {FEATURES}: {_remedy(dtype)}", column=name
+        )
     if kind == "date" and not as_category:
         if getattr(dtype, "time_zone", None):  # the day on the local calendar, not at Greenwich
             series = series.dt.replace_time_zone(None)
@@ -80,7 +82,12 @@ def typed(
         return Column(np.full(len(column.values), np.nan))
     found = disguised(name, column, names_allowed=role in ("item", "context"))
     if found is not None:
-        raise InputError(f"{found.message}; {found.remedy}")
+        raise InputError(
+            f"{found.message}; {found.remedy}",
+            row=found.row,
+            column=name,
+            also_rows=found.also_rows,
+        )
     return column
 
 
@@ -89,23 +96,30 @@ def identifiers(name: str, series: Any, role: str) -> Shaped[np.ndarray, " rows"
     values = _to_numpy(series)
     whose = f"{role} column '{name}'"
     if values.ndim != 1 or values.dtype.kind in "cV":
-        raise InputError(f"{whose} has type {series.dtype}; ids are numbers, text or dates")
+        raise InputError(
+            f"{whose} has type {series.dtype}; ids are numbers, text or dates", column=name
+        )
     absent = values != values if values.dtype.kind != "O" else is_none(values)
     if absent.any():
+        row = int(np.argmax(absent))
         raise InputError(
-            f"{whose} is missing at row {int(np.argmax(absent))}; every row needs a {role} value"
+            f"{whose} is missing at row {row}; every row needs a {role} value",
+            row=row,
+            column=name,
         )
     if values.dtype.kind == "O":
-        values = _plain_ids(whose, series, values)
+        values = _plain_ids(name, role, series, values)
     if values.dtype.kind == "f":
-        _refuse_rounded(whose, values)
+        _refuse_rounded(name, role, values)
     if role == "time" and values.dtype.kind == "U":
         wrong = sorts_as_time(np.unique(values).tolist())
         if wrong is not None:
             row = int(np.argmax(values == wrong))
             raise InputError(
                 f"{whose} is text such as '{wrong}' at row {row}, which sorts letter by letter and "
-                "not by time; convert it to dates or numbers, or write it as 2020-12-31"
+                "not by time; convert it to dates or numbers, or write it as 2020-12-31",
+                row=row,
+                column=name,
             )
     return values
 
@@ -226,7 +240,11 @@ def family(kind: type) -> str:
 
 
 def _families(
-    whose: str, values: Shaped[np.ndarray, " n"], absent: Bool[np.ndarray, " n"], allowed: str
+    name: str,
+    whose: str,
+    values: Shaped[np.ndarray, " n"],
+    absent: Bool[np.ndarray, " n"],
+    allowed: str,
 ) -> dict[str, int]:
     """What Python objects are, each with the first row of it; others than the known are refused."""
     first_of: dict[type, int] = {}
@@ -239,7 +257,9 @@ def _families(
         if not what:
             remedy = _REMEDIES.get(kind.__name__.removesuffix("_"), "convert it or leave it out")
             raise InputError(
-                f"{whose} has a value of type {kind.__name__} at row {first}; {allowed}: {remedy}"
+                f"{whose} has a value of type {kind.__name__} at row {first}; {allowed}: {remedy}",
+                row=first,
+                column=name,
             )
         found[what] = min(first, found.get(what, first))
     return found
@@ -250,13 +270,16 @@ def _from_objects(
 ) -> Shaped[np.ndarray, " n"]:
     """Python objects as numbers or dates where they all are, missing ones as NaN or NaT."""
     absent = is_none(values)
-    families = _families(f"column '{name}'", values, absent, FEATURES)
+    families = _families(name, f"column '{name}'", values, absent, FEATURES)
     if len(families) > 1 and not as_category:
         (one, first), (other, second) = sorted(families.items(), key=lambda found: found[1])[:2]
         raise InputError(
             f"column '{name}' mixes {one} ({values[first]!r} at row {first}) and {other} "
             f"({values[second]!r} at row {second}); make it one type, or use category({name}) if "
-            "they are names"
+            "they are names",
+            row=first,
+            column=name,
+            also_rows=(second,),
         )
     if families.keys() <= {"numbers"}:
         large = [
@@ -286,17 +309,20 @@ def _moments(values: Shaped[np.ndarray, " n"]) -> list[Any]:
 
 
 def _plain_ids(
-    whose: str, series: Any, values: Shaped[np.ndarray, " n"]
+    name: str, role: str, series: Any, values: Shaped[np.ndarray, " n"]
 ) -> Shaped[np.ndarray, " n"]:
     """Ids that are Python objects, as text or numbers."""
+    whose = f"{role} column '{name}'"
     nested = next((v for v in values if isinstance(v, (list, tuple, dict, np.ndarray))), None)
     if nested is not None:
-        raise InputError(f"{whose} has type {series.dtype}; ids are numbers, text or dates")
+        raise InputError(
+            f"{whose} has type {series.dtype}; ids are numbers, text or dates", column=name
+        )
     absent = np.zeros(len(values), bool)
-    families = _families(whose, values, absent, "ids are numbers, text or dates")
+    families = _families(name, whose, values, absent, "ids are numbers, text or dates")
     if families.keys() == {"numbers"}:
         return _plain_numbers(values)
-    if families.keys() == {"dates"} and "time column" in whose:
+    if families.keys() == {"dates"} and role == "time":
         return np.array(_moments(values), "datetime64[us]")
     text = values.astype(str)
     if len(families) > 1:  # 1 and "1" would become one
@@ -304,9 +330,12 @@ def _plain_ids(
         pairs = np.unique(np.stack([text, kinds]), axis=1)[0]
         twice = pairs[1:][pairs[1:] == pairs[:-1]]
         if len(twice):
+            row = int(np.argmax(text == twice[0]))
             raise InputError(
-                f"{whose} has {twice[0]} both as text and as a number or date, at row "
-                f"{int(np.argmax(text == twice[0]))} and others; make it one type"
+                f"{whose} has {twice[0]} both as text and as a number or date, at row {row} and "
+                "others; make it one type",
+                row=row,
+                column=name,
             )
     return text
 
@@ -325,16 +354,22 @@ def _plain_numbers(values: Shaped[np.ndarray, " n"]) -> Shaped[np.ndarray, " n"]
     return np.array([str(value) for value in whole])
 
 
-def _refuse_rounded(whose: str, values: Shaped[np.ndarray, " n"]) -> None:
-    """Floats that are no sound ids: infinite ones, and those that stand for several numbers."""
-    wrong = ~(np.abs(values) < EXACT)
+def _refuse_rounded(name: str, role: str, values: Shaped[np.ndarray, " n"]) -> None:
+    """Refuse floats that cannot be ids: infinite ones, and those that stand for several numbers."""
+    whose, wrong = f"{role} column '{name}'", ~(np.abs(values) < EXACT)
     if wrong.any():
         row = int(np.argmax(wrong))
         if np.isinf(values[row]):
-            raise InputError(f"{whose} is infinite at row {row}; give each set an id of its own")
+            raise InputError(
+                f"{whose} is infinite at row {row}; give each set an id of its own",
+                row=row,
+                column=name,
+            )
         raise InputError(
             f"{whose} is {values[row]:.17g} at row {row}, and floats cannot tell ids beyond 2**53 "
-            "apart; give it as whole numbers or text"
+            "apart; give it as whole numbers or text",
+            row=row,
+            column=name,
         )
 
 
@@ -364,7 +399,9 @@ def _refuse_collapsed(name: str, values: Shaped[np.ndarray, " n"], row: int, exa
         raise InputError(
             f"column '{name}' has whole numbers beyond 2**53, such as {example} at row {row}, of "
             "which some are equal when they become floats; subtract a constant from them, or use "
-            f"category({name}) if they are names"
+            f"category({name}) if they are names",
+            row=row,
+            column=name,
         )
 
 

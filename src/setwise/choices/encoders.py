@@ -1,22 +1,45 @@
-"""One feature's way from a column to numbers, fitted on training data."""
+"""From the values of a feature to the numbers that a model sees: the only encoder.
+
+Tables, requests to a service and checks use it. An :class:`Encoder` is what is learned from
+training data; a :class:`FeatureEncoder` also standardises; a :class:`RowEncoder` takes whole rows.
+"""
 
 import math
+import re
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from setwise._arguments import check_all, number, one_of, optional
+from setwise._arguments import check_all, number, one_of, optional, shown
 from setwise._errors import DataWarning, InputError
-from setwise._shapes import Float, Float64, Int
+from setwise._shapes import Float, Float32, Float64, Int, Shaped
 from setwise.choices.columns import Column
-from setwise.choices.features import Feature
+from setwise.choices.features import TRANSFORMS, Feature
 
 OTHER = "other"
 MISSING = "missing"
 KINDS = ("number", "category", "date", "popularity")
+
+Vector = Float64[np.ndarray, " m"]
+Part = tuple[int, Vector, Vector, Vector, Vector] | Int[np.ndarray, " codes"]
+"""Of some rows: their number, mean, variance, least and largest values; or, of categories, how
+often each code occurs."""
+
+SMALLEST, LARGEST = 1e-30, 1e30
+"""Training columns lie between: their squares, and what is computed from these, stay finite."""
+FARTHEST = 1e7
+"""Standard deviations from the training mean. Beyond, products of a few values exceed float32."""
+ROUNDING = 1e-12
+"""A spread of this share of a column's size is rounding error."""
+
+_UNSEEN = "\0"  # stands for every level that training data did not have
+_MOMENTS = ("mean", "scale")
+_ISO_DATE = re.compile(
+    r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
+)
 
 
 @dataclass(frozen=True)
@@ -64,11 +87,13 @@ class Encoder:
             )
         if first.kind == "date" or not feature.impute:
             return cls(feature, first.kind)
-        known = [_transformed(feature, part) for part in (first, *parts)]
+        transform = TRANSFORMS[feature.transform]
+        known = [transform(part.values) for part in (first, *parts)]
         values = np.concatenate(known) if len(known) > 1 else known[0]
         if np.isnan(values).all():
             raise InputError(
-                f"column '{feature.column}' has no value at all to impute from; drop it"
+                f"column '{feature.column}' has no value at all to impute from; drop it",
+                column=feature.column,
             )
         return cls(feature, "number", median=float(np.nanmedian(values)))
 
@@ -103,7 +128,7 @@ class Encoder:
         """The numeric columns of a number or a date, before standardisation."""
         if self.kind == "date":
             return np.stack([_week(column.values), _month(column.values)], 1)
-        values = _transformed(self.feature, column)
+        values = TRANSFORMS[self.feature.transform](column.values)
         if self.median is None:
             return values[:, None]
         gone = np.isnan(values)
@@ -118,19 +143,33 @@ class Encoder:
             also = f", or train with category({name})" if self.looked_up else ""
             raise InputError(
                 f"column '{name}' is a {column.kind} here but was a {self.kind} when the model "
-                f"was trained; convert it{also}"
+                f"was trained; convert it{also}",
+                column=name,
             )
         return column
 
-    def refuse_unknown(self, column: Column, at: int, row: int) -> None:
-        """The error for a level that training data did not have."""
-        code = column.values[at]
-        level = (column.levels or ())[code] if code >= 0 else None
-        raise InputError(
-            f"column '{self.feature.column}' has the level {level!r} at row {row}, which "
-            f"training data did not have (it had: {', '.join(self.levels[:8])}); correct it, "
-            f"or train with other({self.feature.column}) to take new levels as 'other'"
-        )
+    @property
+    def may_be_missing(self) -> bool:
+        """Whether the model was trained to take missing values of the column."""
+        return self.feature.impute and self.kind != "date"
+
+    def same_as(self, level: str) -> list[Any]:
+        """The numbers and truth values that a table of such values would have as this level.
+
+        >>> Encoder(Feature("code", category=True), "category", ("3",)).same_as("3")
+        [3]
+        """
+        if not self.feature.category:
+            return []
+        if level in ("True", "False"):
+            return [level == "True"]
+        try:
+            number = float(level)
+        except ValueError:
+            return []
+        if number.is_integer() and level == str(int(number)):
+            return [int(number)]
+        return [number] if level == str(number) and math.isfinite(number) else []
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a model file."""
@@ -153,6 +192,318 @@ class Encoder:
         return cls(feature, kind, levels, plain["median"], values)
 
 
+class BadValue(Exception):
+    """A value that a model cannot take.
+
+    Errors about tables and about requests are made of the same parts. ``row`` is the place among
+    the values that were encoded; ``said`` ends a sentence that begins with the value's place.
+    """
+
+    def __init__(self, row: int, column: str, value: str, why: str, remedy: str = ""):
+        self.row, self.column, self.said = row, column, f"is {value}{why}"
+        self._parts = value, f"{why}{remedy}"
+        super().__init__(str(self.in_table(row)))
+
+    def in_table(self, row: int) -> InputError:
+        """The error about this row of a table."""
+        value, why = self._parts
+        return InputError(
+            f"column '{self.column}' is {value} at row {row}{why}", row=row, column=self.column
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureEncoder:
+    """One feature's way to the numbers that a model sees, for tables, requests and checks.
+
+    It is a fitted encoder with the training mean and scale of its numbers. Raw values of a request
+    become a column (:meth:`read`), as those of a table do, and a column becomes standardised
+    numbers (:meth:`encoded`) or a :class:`BadValue` that says which value cannot be taken and why.
+
+    >>> stars = Encoder(Feature("stars"), "number")
+    >>> one = FeatureEncoder(stars, np.array([3.0]), np.array([0.5]))
+    >>> one.encoded(one.read([4, 3.5])).tolist()
+    [[2.0], [1.0]]
+    """
+
+    encoder: Encoder
+    mean: Vector
+    scale: Vector
+    table: Float64[np.ndarray, "codes m"] | None = None
+    """For categories, bound to the levels of some choices: what each code becomes, standardised."""
+    codes: Mapping[Any, int] | None = None
+    """For categories of requests: the code of each value."""
+
+    @property
+    def name(self) -> str:
+        """The name of the column."""
+        return self.encoder.feature.column
+
+    @property
+    def width(self) -> int:
+        """How many numeric columns the feature becomes."""
+        return len(self.mean)
+
+    @property
+    def plain(self) -> bool:
+        """Whether numbers are only standardised: nothing is transformed or missing."""
+        encoder = self.encoder
+        as_is = encoder.feature.transform == "none" and encoder.median is None
+        return encoder.kind == "number" and as_is
+
+    def column(self, columns: Mapping[str, Column]) -> Column:
+        """The feature's column, checked to be of its kind."""
+        return self.encoder.check(columns[self.name])
+
+    def bound(self, table: Float64[np.ndarray, "codes m"]) -> "FeatureEncoder":
+        """With this table of levels (:meth:`Encoder.table`)."""
+        return replace(self, table=(table - self.mean) / self.scale)
+
+    def for_requests(self) -> "FeatureEncoder":
+        """Bound to the values that a request may have.
+
+        A level such as "3" is also found by the number 3, as in a table of numbers.
+        """
+        if not self.encoder.looked_up:
+            return self
+        levels = self.encoder.levels
+        codes: dict[Any, int] = {level: code for code, level in enumerate(levels)}
+        for code, level in enumerate(levels):
+            for value in self.encoder.same_as(level):
+                codes.setdefault(value, code)
+        codes[None] = -1
+        return replace(self.bound(self.encoder.table([*levels, _UNSEEN])), codes=codes)
+
+    def read(self, values: Sequence[Any]) -> Column:
+        """Values of a request as a column: numbers, text, dates as ISO 8601 writes them, None."""
+        if self.codes is not None:
+            codes, unseen = self.codes, len(self.encoder.levels)
+            found = np.array([codes.get(value, unseen) for value in values])
+            return Column(found, (*self.encoder.levels, _UNSEEN))
+        if self.encoder.kind == "date":
+            return Column(self._dates(values))
+        column = np.array(values, np.float64)
+        transform = TRANSFORMS[self.encoder.feature.transform]
+        if transform.domain != "all":
+            bad = transform.undefined(column)
+            if bad.any():
+                row = int(np.argmax(bad))
+                raise BadValue(row, self.name, shown(values[row]), f", and {transform.why}")
+        return Column(column)
+
+    def _dates(self, values: Sequence[str]) -> Shaped[np.ndarray, " n"]:
+        """Days; of a time only the day counts, on its own calendar."""
+        days = np.empty(len(values), "datetime64[s]")
+        for row, value in enumerate(values):
+            try:
+                if _ISO_DATE.fullmatch(value) is None:
+                    raise ValueError
+                days[row] = np.datetime64(value[:10], "D")
+            except ValueError:
+                why = "; give a date such as 2026-07-31"
+                raise BadValue(row, self.name, shown(value), why) from None
+        return days
+
+    def columns(
+        self, column: Column, fold: Int[np.ndarray, " n"] | None = None
+    ) -> Float64[np.ndarray, "n m"]:
+        """The standardised numbers, not checked; ``fold`` is that of each row."""
+        if self.table is None:
+            return (self.encoder.numbers(column) - self.mean) / self.scale
+        return self.table[self._places(column, fold)]
+
+    def columns_of(self, values: Sequence[Any]) -> Float64[np.ndarray, "n m"]:
+        """The standardised numbers of a request's values, not checked."""
+        if self.codes is None or self.table is None:
+            return self.columns(self.read(values))
+        codes, unseen = self.codes, len(self.encoder.levels)
+        return self.table[[codes.get(value, unseen) for value in values]]
+
+    def encoded(
+        self,
+        column: Column,
+        fold: Int[np.ndarray, " n"] | None = None,
+        given: Sequence[Any] | None = None,
+    ) -> Float64[np.ndarray, "n m"]:
+        """The standardised numbers; a value that cannot be taken is an error.
+
+        ``fold`` is that of each row. ``given`` are the values as they were sent, for the error.
+        """
+        with np.errstate(over="ignore"):
+            values = self.columns(column, fold)
+        if not values.size:
+            return values
+        if self.table is None:
+            if not max(-values.min(), values.max()) <= FARTHEST:
+                raise self.too_far(column, values, given)
+        else:
+            unknown = np.isnan(values[:, 0])
+            if unknown.any():
+                raise self._unknown(column, int(np.argmax(unknown)), given)
+        return values
+
+    def too_far(
+        self, column: Column, values: Float64[np.ndarray, "n m"], given: Sequence[Any] | None = None
+    ) -> BadValue:
+        """The error for a value so far from the training data that products would overflow."""
+        at = int(np.argmax(np.abs(values).max(1)))
+        why = (
+            f"too far from the training data: more than {FARTHEST:g} standard deviations from the "
+            f"training mean of {self.mean[0]:g}"
+        )
+        return self.bad_value(column, at, why, "correct it", given)
+
+    def _unknown(self, column: Column, at: int, given: Sequence[Any] | None) -> BadValue:
+        """The error for a level that training data did not have."""
+        code, levels = column.values[at], self.encoder.levels
+        level = (column.levels or ())[code] if code >= 0 else None
+        more = " and others" if len(levels) > 8 else ""
+        why = f", which training data did not have; it had: {', '.join(levels[:8])}{more}"
+        remedy = f"; correct it, or train with other({self.name}) to take new levels as 'other'"
+        value = level if given is None else given[at]
+        return BadValue(at, self.name, shown(value), why, remedy)
+
+    def bad_value(
+        self,
+        column: Column,
+        at: int,
+        why: str,
+        remedy: str,
+        given: Sequence[Any] | None = None,
+    ) -> BadValue:
+        """The error for the number at this place."""
+        value = f"{column.values[at]:g}" if given is None else shown(given[at])
+        return BadValue(at, self.name, value, f", {why}; {remedy}")
+
+    def summed(self, column: Column, fold: Int[np.ndarray, " n"] | None) -> Part:
+        """What :meth:`moments` needs to know of some rows."""
+        if self.table is None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = self.columns(column)
+                mean, variance = values.mean(0), values.var(0)
+            return len(values), mean, variance, values.min(0), values.max(0)
+        return np.bincount(self._places(column, fold), minlength=len(self.table))
+
+    def moments(self, parts: Sequence[Part]) -> tuple[Vector, Vector]:
+        """Mean and scale of the columns, from those of consecutive parts."""
+        if self.table is None:
+            return self._of_numbers(*_merged(parts))
+        counts: Any = parts[0]  # added up already
+        # Names of test data alone have codes too: not even by rounding do they count.
+        seen = np.flatnonzero(counts)
+        share, table = counts[seen] / counts.sum(), self.table[seen]
+        mean = share @ table
+        scale = np.sqrt(share @ (table - mean) ** 2)
+        # A constant column keeps its unit; so does one whose spread is rounding error.
+        return mean, np.where(scale > ROUNDING * np.maximum(1, np.abs(mean)), scale, 1.0)
+
+    def _of_numbers(
+        self, mean: Vector, scale: Vector, low: Vector, high: Vector
+    ) -> tuple[Vector, Vector]:
+        """Mean and scale of numbers; a constant column keeps its unit."""
+        size = np.maximum(np.abs(low), np.abs(high))
+        varies = high > low
+        if (varies & (size < SMALLEST)).any():
+            raise InputError(
+                f"column '{self.name}' has no value above {size.max():.3g}, which is too small to "
+                "compute with; use other units",
+                column=self.name,
+            )
+        rounding = varies & (scale <= ROUNDING * size)
+        if rounding.any():
+            warnings.warn(
+                f"column '{self.name}' varies by less than {ROUNDING:g} of its size, as rounding "
+                "errors do, and is not scaled; subtract its mean, or leave it out",
+                DataWarning,
+                stacklevel=2,
+            )
+        return mean, np.where(varies & ~rounding, scale, 1.0)
+
+    def _places(self, column: Column, fold: Int[np.ndarray, " n"] | None) -> Int[np.ndarray, " n"]:
+        """The table's row for each code: the last one for missing values; a table per fold."""
+        codes = len(column.levels or ()) + 1
+        assert self.table is not None
+        if len(self.table) == codes:
+            return column.values % codes
+        assert fold is not None
+        return fold * np.int64(codes) + column.values % codes
+
+
+@dataclass(frozen=True, eq=False)
+class RowEncoder:
+    """Rows of plain values, as requests have them, as standardised numbers.
+
+    Plain numbers go through together, which is fast; every other feature goes by itself.
+
+    >>> price, brand = Feature("price"), Feature("brand")
+    >>> one, other = np.zeros(1), np.ones(2)
+    >>> features = [
+    ...     FeatureEncoder(Encoder(price, "number"), one + 50.0, one + 25.0),
+    ...     FeatureEncoder(Encoder(brand, "category", ("Ibis", "Ritz")), other * 0.0, other),
+    ... ]
+    >>> rows = RowEncoder.of(features, ["price", "brand"])
+    >>> rows.encoded([(100.0, "Ritz"), (25.0, "Ibis")]).tolist()
+    [[2.0, 0.0, 1.0], [-1.0, 1.0, 0.0]]
+    """
+
+    features: tuple[FeatureEncoder, ...]
+    values: tuple[int, ...]
+    """The place of each feature's value in a row."""
+    slices: tuple[slice, ...]
+    """The places of each feature's numbers among all numbers."""
+    plain: tuple[int, ...]
+    """Which features are plain numbers."""
+    others: tuple[int, ...]
+    """Which are not."""
+    plain_places: tuple[int, ...]
+    """The places of the plain ones among all numbers."""
+    mean: Vector
+    scale: Vector
+    """Those of the plain numbers."""
+
+    @classmethod
+    def of(cls, features: Sequence[FeatureEncoder], columns: Sequence[str]) -> "RowEncoder":
+        """An encoder of rows that have a value for each of these columns."""
+        ends = np.cumsum([one.width for one in features]).tolist()
+        plain = tuple(place for place, one in enumerate(features) if one.plain)
+        slices = [slice(end - one.width, end) for one, end in zip(features, ends, strict=True)]
+        mean, scale = ([getattr(features[at], name)[0] for at in plain] for name in _MOMENTS)
+        return cls(
+            tuple(one.for_requests() for one in features),
+            tuple(columns.index(one.name) for one in features),
+            tuple(slices), plain, tuple(set(range(len(features))) - set(plain)),
+            tuple(slices[at].start for at in plain),
+            np.array(mean, np.float64), np.array(scale, np.float64),
+        )  # fmt: skip
+
+    def encoded(self, rows: Sequence[tuple[Any, ...]]) -> Float32[np.ndarray, "n m"]:
+        """The numbers of some rows; a value that cannot be taken is a :class:`BadValue`."""
+        if not self.features:
+            return np.zeros((len(rows), 0), np.float32)
+        with np.errstate(over="ignore"):
+            numbers = self._numbers(rows)
+        # One look at all numbers is fast; only when it finds something, each feature is asked.
+        if not (np.abs(numbers) <= FARTHEST).all():
+            columns = list(zip(*rows, strict=True))
+            for one, value in zip(self.features, self.values, strict=True):
+                one.encoded(one.read(columns[value]), given=columns[value])
+        return numbers.astype(np.float32)
+
+    def _numbers(self, rows: Sequence[tuple[Any, ...]]) -> Float64[np.ndarray, "n m"]:
+        """The standardised numbers, not checked."""
+        if self.plain == self.values == tuple(range(len(rows[0]))):  # the commonest case
+            return (np.array(rows, np.float64) - self.mean) / self.scale
+        columns = list(zip(*rows, strict=True))
+        numbers = np.empty((len(rows), self.slices[-1].stop))
+        if self.plain:
+            together = np.array([columns[self.values[at]] for at in self.plain], np.float64).T
+            numbers[:, self.plain_places] = (together - self.mean) / self.scale
+        for place in self.others:
+            one, given = self.features[place], columns[self.values[place]]
+            numbers[:, self.slices[place]] = one.columns_of(given)
+        return numbers
+
+
 def _counts(column: Column) -> Int[np.ndarray, " levels"]:
     return np.bincount(column.values[~column.missing], minlength=len(column.levels or ()))
 
@@ -170,16 +521,6 @@ def _levels(
     return (*levels, MISSING) if feature.impute else tuple(levels)
 
 
-def _transformed(feature: Feature, column: Column) -> Float[np.ndarray, " n"]:
-    if feature.transform == "none" and column.values.dtype.kind == "f":
-        return column.values  # standardisation, which follows, is in double precision
-    functions: dict[str, Any] = {
-        "none": np.asarray, "log": np.log, "log1p": np.log1p, "sqrt": np.sqrt,
-    }  # fmt: skip
-    # Logarithms of times or of large amounts differ in digits that single precision does not have.
-    return functions[feature.transform](column.values.astype(np.float64, copy=False))
-
-
 def _week(dates: np.ndarray) -> Float[np.ndarray, " n"]:
     """ISO week of the year: the week of the year in which this week's Thursday falls."""
     days = dates.astype("datetime64[D]")
@@ -190,3 +531,15 @@ def _week(dates: np.ndarray) -> Float[np.ndarray, " n"]:
 
 def _month(dates: np.ndarray) -> Float[np.ndarray, " n"]:
     return (dates.astype("datetime64[M]").astype(np.int64) % 12 + 1).astype(np.float64)
+
+
+def _merged(parts: Sequence[Any]) -> tuple[Vector, Vector, Vector, Vector]:
+    """Mean, standard deviation, least and largest values of all parts, from those of each."""
+    if len(parts) == 1:
+        _, mean, variance, low, high = parts[0]
+        return mean, np.sqrt(variance), low, high
+    counts, means, variances, lows, highs = (np.array(one) for one in zip(*parts, strict=True))
+    share = counts / counts.sum()
+    mean = share @ means
+    scale = np.sqrt(share @ (variances + (means - mean) ** 2))
+    return mean, scale, lows.min(0), highs.max(0)

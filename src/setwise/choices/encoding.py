@@ -4,20 +4,18 @@ Choices as the numbers that models see: standardised columns, of all sets or of 
 """
 
 import re
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from setwise._errors import DataWarning, InputError
+from setwise._errors import InputError
 from setwise._segments import offsets_of
 from setwise._shapes import Float, Float64, Int
 from setwise.choices.choices import Choices
 from setwise.choices.columns import Column, rows_of
-from setwise.choices.encoders import Encoder
+from setwise.choices.encoders import LARGEST, BadValue, FeatureEncoder, Part, Vector
 
 
 def available_bytes() -> int | None:
@@ -28,21 +26,6 @@ def available_bytes() -> int | None:
     found = re.search(r"^MemAvailable:\s+(\d+) kB$", told.read_text(), re.MULTILINE)
     return None if found is None else 1024 * int(found[1])
 
-
-Vector = Float64[np.ndarray, " m"]
-Part = tuple[int, Vector, Vector, Vector, Vector] | Int[np.ndarray, " codes"]
-"""Of some rows: their number, mean, variance, least and largest values; or, of categories, how
-often each code is in."""
-
-LARGEST = 1e30
-SMALLEST = 1e-30
-"""Training columns lie between: their squares, and what is computed from these, stay numbers."""
-
-FARTHEST = 1e7
-"""Standard deviations from the training mean. Beyond, products of a few values exceed float32."""
-
-ROUNDING = 1e-12
-"""A spread of this share of a column's size is rounding error."""
 
 SINGLE = 1e-5  # scaled values that differ by less are hardly told apart in single precision
 LOOKED_AT = 1000  # values per column, to see whether they stay apart
@@ -100,118 +83,33 @@ class Encoded:
 
 
 @dataclass(frozen=True, eq=False)
-class Standardised:
-    """An encoder with the training mean and scale of its columns."""
-
-    encoder: Encoder
-    mean: Vector
-    scale: Vector
-    table: Float64[np.ndarray, "codes m"] | None = None
-    """Of categories, bound to the levels of some choices: what each code becomes, standardised."""
-
-    @property
-    def width(self) -> int:
-        """How many numeric columns the feature becomes."""
-        return len(self.mean)
-
-    def column(self, columns: Mapping[str, Column]) -> Column:
-        """The feature's column, checked to be of its kind."""
-        return self.encoder.check(columns[self.encoder.feature.column])
-
-    def bound(self, table: Float64[np.ndarray, "codes m"]) -> "Standardised":
-        """With this table of levels (:meth:`Encoder.table`)."""
-        return replace(self, table=(table - self.mean) / self.scale)
-
-    def columns(
-        self, column: Column, fold: Int[np.ndarray, " n"] | None
-    ) -> Float64[np.ndarray, "n m"]:
-        """The standardised columns; ``fold`` is that of each row."""
-        if self.table is None:
-            with np.errstate(over="ignore"):  # what is too far is refused by who asks
-                return (self.encoder.numbers(column) - self.mean) / self.scale
-        return self.table[self._places(column, fold)]
-
-    def summed(self, column: Column, fold: Int[np.ndarray, " n"] | None) -> Part:
-        """What :meth:`moments` needs to know of some rows."""
-        if self.table is None:
-            values = self.columns(column, None)
-            with np.errstate(over="ignore", invalid="ignore"):
-                mean, variance = values.mean(0), values.var(0)
-            return len(values), mean, variance, values.min(0), values.max(0)
-        return np.bincount(self._places(column, fold), minlength=len(self.table))
-
-    def moments(self, parts: Sequence[Part]) -> tuple[Vector, Vector]:
-        """Mean and scale of the columns, from those of consecutive parts."""
-        if self.table is None:
-            return self._of_numbers(*_merged(parts))
-        counts: Any = parts[0]  # added up already, see _join
-        # Names of test data alone have codes too: not even by rounding do they count.
-        seen = np.flatnonzero(counts)
-        share, table = counts[seen] / counts.sum(), self.table[seen]
-        mean = share @ table
-        scale = np.sqrt(share @ (table - mean) ** 2)
-        # A constant column keeps its unit; so does one whose spread is rounding error.
-        return mean, np.where(scale > ROUNDING * np.maximum(1, np.abs(mean)), scale, 1.0)
-
-    def _of_numbers(
-        self, mean: Vector, scale: Vector, low: Vector, high: Vector
-    ) -> tuple[Vector, Vector]:
-        """Mean and scale of numbers; a constant column keeps its unit."""
-        name = self.encoder.feature.column
-        size = np.maximum(np.abs(low), np.abs(high))
-        varies = high > low
-        if (varies & (size < SMALLEST)).any():
-            raise InputError(
-                f"column '{name}' has no value above {size.max():.3g}, which is too small to "
-                "compute with; use other units"
-            )
-        rounding = varies & (scale <= ROUNDING * size)
-        if rounding.any():
-            warnings.warn(
-                f"column '{name}' varies by less than {ROUNDING:g} of its size, as rounding errors "
-                "do, and is not scaled; subtract its mean, or leave it out",
-                DataWarning,
-                stacklevel=2,
-            )
-        return mean, np.where(varies & ~rounding, scale, 1.0)
-
-    def _places(self, column: Column, fold: Int[np.ndarray, " n"] | None) -> Int[np.ndarray, " n"]:
-        """The row of the table for each code: the last for missing ones, with a table a fold."""
-        codes = len(column.levels or ()) + 1
-        assert self.table is not None
-        if len(self.table) == codes:
-            return column.values % codes
-        assert fold is not None
-        return fold * np.int64(codes) + column.values % codes
-
-
-@dataclass(frozen=True, eq=False)
 class Encoding:
     """Choices seen through a schema: any part of them becomes numbers when it is asked for."""
 
     choices: Choices
-    items: tuple[Standardised, ...]
-    context: tuple[Standardised, ...]
+    items: tuple[FeatureEncoder, ...]
+    context: tuple[FeatureEncoder, ...]
     outside: bool
 
     @classmethod
     def of(
         cls,
         choices: Choices,
-        items: Sequence[Standardised],
-        context: Sequence[Standardised],
+        items: Sequence[FeatureEncoder],
+        context: Sequence[FeatureEncoder],
         outside: bool,
         tables: Mapping[str, Float64[np.ndarray, "codes m"]] | None = None,
     ) -> "Encoding":
         """Look every level up once, so that parts are cheap; ``tables`` are those known already."""
         known = tables or {}
 
-        def bind(one: Standardised, where: Mapping[str, Column]) -> Standardised:
+        def bind(one: FeatureEncoder, where: Mapping[str, Column]) -> FeatureEncoder:
             name = one.encoder.feature.column
             if name not in where:
                 raise InputError(
                     f"feature column '{name}' is missing; the model was trained with it "
-                    f"(columns here: {', '.join(where)})"
+                    f"(columns here: {', '.join(where)})",
+                    column=name,
                 )
             if not one.encoder.looked_up:
                 return one
@@ -265,17 +163,18 @@ class Encoding:
         return np.concatenate(means), np.concatenate(scales)
 
     def _summed(
-        self, one: Standardised, columns: Mapping[str, Column], fold: Int[np.ndarray, " n"] | None
+        self, one: FeatureEncoder, columns: Mapping[str, Column], fold: Int[np.ndarray, " n"] | None
     ) -> Part:
         """What the moments of a training column need, if its values are not too large."""
         column = one.column(columns)
         part = one.summed(column, fold)
         if isinstance(part, tuple) and max(-part[3].min(), part[4].max()) > LARGEST:
             at = int(np.argmax(np.abs(one.encoder.numbers(column)[:, 0])))
-            raise InputError(
-                f"{self._named(one, column, at, columns)}, which is too large to compute with; "
-                f"correct it, or use other units{_or_log(one, column)}"
+            why = "which is too large to compute with"
+            bad = one.bad_value(
+                column, at, why, f"correct it, or use other units{_or_log(one, column)}"
             )
+            raise self._in_table(bad, columns)
         return part
 
     def refuse_collapsed(self) -> None:
@@ -295,10 +194,9 @@ class Encoding:
             values = one.encoder.numbers(looked_at)[:, 0]
             if _collapse(values, one.columns(looked_at, None)[:, 0]):
                 at = int(np.argmax(np.abs(one.columns(column, None)[:, 0])))
-                raise InputError(
-                    f"{block._named(one, column, at, columns)}, so far from the rest that other "
-                    f"values become equal; correct it, or leave its set out{_or_log(one, column)}"
-                )
+                why = "so far from the rest that other values become equal"
+                remedy = f"correct it, or leave its set out{_or_log(one, column)}"
+                raise block._in_table(one.bad_value(column, at, why, remedy), columns)
 
     def encoded(self, dtype: type = np.float32) -> Encoded:
         """The numbers of all sets."""
@@ -333,51 +231,24 @@ class Encoding:
     def _fill(
         self,
         block: Float[np.ndarray, "n m"],
-        features: tuple[Standardised, ...],
+        features: tuple[FeatureEncoder, ...],
         columns: Mapping[str, Column],
         fold: Int[np.ndarray, " n"] | None,
     ) -> None:
         end = 0
         for one in features:
             begin, end = end, end + one.width
-            column = one.column(columns)
-            values = one.columns(column, fold)
-            if one.table is None and len(values):
-                self._refuse_far(one, column, values, columns)
-            block[:, begin:end] = values
-            if one.table is not None and one.width:
-                unknown = np.isnan(block[:, begin])
-                if unknown.any():
-                    at = int(np.argmax(unknown))
-                    one.encoder.refuse_unknown(column, at, self._table_row(at, columns))
+            try:
+                block[:, begin:end] = one.encoded(one.column(columns), fold)
+            except BadValue as bad:
+                raise self._in_table(bad, columns) from None
 
-    def _refuse_far(
-        self,
-        one: Standardised,
-        column: Column,
-        values: Float[np.ndarray, "n m"],
-        columns: Mapping[str, Column],
-    ) -> None:
-        """Refuse values so far from the training data that a model's products would overflow."""
-        if max(-values.min(), values.max()) <= FARTHEST:
-            return
-        at = int(np.argmax(np.abs(values).max(1)))
-        raise InputError(
-            f"{self._named(one, column, at, columns)}, more than {FARTHEST:g} standard deviations "
-            f"from the training mean of {one.mean[0]:g}; correct it"
+    def _in_table(self, bad: BadValue, columns: Mapping[str, Column]) -> InputError:
+        """The error with the row of the table: of the item, or of the first item of the set."""
+        choices, at = self.choices, bad.row
+        return bad.in_table(
+            int(choices.rows[at if columns is choices.columns else choices.offsets[at]])
         )
-
-    def _named(
-        self, one: Standardised, column: Column, at: int, columns: Mapping[str, Column]
-    ) -> str:
-        """A number with its column and row, as errors begin."""
-        name, row = one.encoder.feature.column, self._table_row(at, columns)
-        return f"column '{name}' is {column.values[at]:g} at row {row}"
-
-    def _table_row(self, at: int, columns: Mapping[str, Column]) -> int:
-        """The row in the table of the item (or, of context, the set's first item) at this place."""
-        choices = self.choices
-        return int(choices.rows[at if columns is choices.columns else choices.offsets[at]])
 
 
 def _collapse(values: Float[np.ndarray, " n"], scaled: Float[np.ndarray, " n"]) -> bool:
@@ -402,13 +273,13 @@ def _collapse(values: Float[np.ndarray, " n"], scaled: Float[np.ndarray, " n"]) 
     return bool(genuine and abs(scaled[most[-1]] - scaled[most[0]]) < SINGLE)
 
 
-def _or_log(one: Standardised, column: Column) -> str:
+def _or_log(one: FeatureEncoder, column: Column) -> str:
     feature = one.encoder.feature
     helps = feature.transform == "none" and bool((column.values > 0).all())
     return f", or use log({feature.column})" if helps else ""
 
 
-def _known(counts: Mapping[str, Part], one: Standardised) -> Iterator[Part]:
+def _known(counts: Mapping[str, Part], one: FeatureEncoder) -> Iterator[Part]:
     if one.encoder.feature.column in counts:
         yield counts[one.encoder.feature.column]
 
@@ -419,18 +290,6 @@ def _join(parts: list[Part], part: Part) -> None:
         parts[0] += part
     else:
         parts.append(part)
-
-
-def _merged(parts: Sequence[Any]) -> tuple[Vector, Vector, Vector, Vector]:
-    """Mean, standard deviation, least and largest values of all parts, from those of each."""
-    if len(parts) == 1:
-        _, mean, variance, low, high = parts[0]
-        return mean, np.sqrt(variance), low, high
-    counts, means, variances, lows, highs = (np.array(one) for one in zip(*parts, strict=True))
-    share = counts / counts.sum()
-    mean = share @ means
-    scale = np.sqrt(share @ (variances + (means - mean) ** 2))
-    return mean, scale, lows.min(0), highs.max(0)
 
 
 def with_outside(encoded: Encoded) -> Encoded:

@@ -19,12 +19,15 @@ Expressions nest: ``impute(log(price))``.
 """
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from setwise._arguments import check_all, flag, instance, one_of, optional
 from setwise._errors import InputError
+from setwise._shapes import Bool, Float, Num
 
 Transform = Literal["none", "log", "log1p", "sqrt"]
 a_name = instance(str, "name a column")
@@ -32,6 +35,56 @@ a_name = instance(str, "name a column")
 FUNCTIONS = ("log", "log1p", "sqrt", "category", "other", "popularity", "impute")
 _EXPRESSION = re.compile(rf"^({'|'.join(FUNCTIONS)})\s*\((.+)\)$")
 _CALL = re.compile(r"(\w+)\s*\((.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class NumberTransform:
+    """A function of a number, its inverse, and the numbers for which it has no value.
+
+    >>> TRANSFORMS["log"].undefined(np.array([2.0, 0.0])).tolist()
+    [False, True]
+    """
+
+    function: Callable[[Any], Any]
+    inverse: Callable[[Any], Any]
+    domain: Literal["all", "positive", "not negative"] = "all"
+    why: str = ""
+    """Why a number outside of the domain cannot be taken, for people who send one number."""
+
+    @property
+    def outside(self) -> str:
+        """What a number is that has no value."""
+        return "not positive" if self.domain == "positive" else "negative"
+
+    @property
+    def needs(self) -> str:
+        """The numbers that have a value."""
+        return "positive numbers" if self.domain == "positive" else "numbers of at least 0"
+
+    def undefined(self, values: Num[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+        """Where there is no value; missing numbers are not counted."""
+        if self.domain == "all":
+            return np.zeros(len(values), bool)
+        return values <= 0 if self.domain == "positive" else values < 0
+
+    def __call__(self, values: Num[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """The transformed numbers."""
+        if self.domain == "all" and values.dtype.kind == "f":
+            return values  # standardisation, which follows, is in double precision
+        # Logarithms of times or of large amounts differ in digits that float32 does not have.
+        return self.function(values.astype(np.float64, copy=False))
+
+
+TRANSFORMS: dict[str, NumberTransform] = {
+    "none": NumberTransform(np.asarray, np.asarray),
+    "log": NumberTransform(
+        np.log, np.exp, "positive", "its logarithm is taken: give a positive number"
+    ),
+    "log1p": NumberTransform(np.log1p, np.expm1, "not negative", "give a number of at least 0"),
+    "sqrt": NumberTransform(
+        np.sqrt, np.square, "not negative", "its root is taken: give a number of at least 0"
+    ),
+}
 
 
 @dataclass(frozen=True)

@@ -174,10 +174,14 @@ def _check_parts(roles: Roles) -> None:
             fits = part == other or (part == "set" and other in others)
             if name is not None and column == name and not fits:
                 raise InputError(
-                    f"column '{name}' is given as {part}= and as {other}=; each needs its own"
+                    f"column '{name}' is given as {part}= and as {other}=; each needs its own",
+                    column=name,
                 )
     if roles.weight in features:
-        raise InputError(f"column '{roles.weight}' is the weight; it cannot be a feature as well")
+        raise InputError(
+            f"column '{roles.weight}' is the weight; it cannot be a feature as well",
+            column=roles.weight,
+        )
 
 
 def read_as(
@@ -235,7 +239,8 @@ def read_like(
         if feature.column not in opened.names:
             raise InputError(
                 f"feature column '{feature.column}' is missing; the model was trained with it "
-                f"(the table has: {listed(opened.names)})"
+                f"(the table has: {listed(opened.names)})",
+                column=feature.column,
             )
     if irregular is None:  # prediction takes rows as they come
         irregular = Irregular() if with_choice else Irregular(on_duplicate="keep")
@@ -284,15 +289,19 @@ def _check_roles(roles: Roles, table: Table) -> None:
         if feature.popularity:
             raise InputError(
                 f"'{feature}' is among the context, but a whole set is never chosen; "
-                "popularity is for items"
+                "popularity is for items",
+                column=feature.column,
             )
     for name in used:
         if used.count(name) > 1:
-            raise InputError(f"column '{name}' is named twice among items and context; keep one")
+            raise InputError(
+                f"column '{name}' is named twice among items and context; keep one", column=name
+            )
         if name in (roles.set, roles.chosen):
             role = "set" if name == roles.set else "chosen"
             raise InputError(
-                f"column '{name}' is the {role} column; it cannot be a feature as well"
+                f"column '{name}' is the {role} column; it cannot be a feature as well",
+                column=name,
             )
 
 
@@ -309,7 +318,9 @@ def _without_duplicates(
         raise InputError(
             f"row {row} repeats an earlier row of set '{set_name}'={ids[row]} in every column "
             f'({int(repeated.sum())} such rows in all); use on_duplicate="drop" to keep the '
-            'first of each, or on_duplicate="keep" if they are different items'
+            'first of each, or on_duplicate="keep" if they are different items',
+            row=row,
+            set=ids[row],
         )
     return everything[~repeated], int(repeated.sum())
 
@@ -319,7 +330,10 @@ def _weights(table: Table, roles: Roles, grouping: Grouping) -> Float[np.ndarray
         return None
     column = sound(table, Feature(roles.weight), "weight")
     if column.kind != "number":
-        raise InputError(f"weight column '{roles.weight}' is a {column.kind}; weights are numbers")
+        raise InputError(
+            f"weight column '{roles.weight}' is a {column.kind}; weights are numbers",
+            column=roles.weight,
+        )
     refuse(roles.weight, column.values <= 0, "not positive", "weights are positive numbers")
     wide = (column.values > 1e30) | (column.values < 1e-30)
     refuse(roles.weight, wide, "outside 1e-30 to 1e30", "divide the weights by their mean")

@@ -21,7 +21,7 @@ with the training mean and scale. The schema is plain JSON and is saved with eve
 Levels of categories that all parts of the data have in common.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,8 +32,8 @@ from setwise._errors import InputError
 from setwise._shapes import Bool, Float, Float64, Int, Num
 from setwise.choices.choices import Choices
 from setwise.choices.columns import Column
-from setwise.choices.encoders import MISSING, OTHER, Encoder
-from setwise.choices.encoding import Encoded, Encoding, Standardised
+from setwise.choices.encoders import MISSING, OTHER, Encoder, FeatureEncoder
+from setwise.choices.encoding import Encoded, Encoding
 from setwise.choices.features import Feature, Roles
 
 FOLDS = 10
@@ -218,19 +218,17 @@ class Schema:
 
     def _seen(self, choices: Choices, tables: Mapping[str, Table]) -> Encoding:
         """Choices in this encoding, with the tables of those columns that have their own."""
-        features = [
-            Standardised(encoder, np.array(self.mean[place]), np.array(self.scale[place]))
-            for encoder, place in self._places()
-        ]
-        count = len(self.items)
-        return Encoding.of(choices, features[:count], features[count:], self.outside, tables)
+        items, context = self.feature_encoders()
+        return Encoding.of(choices, items, context, self.outside, tables)
 
-    def _places(self) -> Iterator[tuple[Encoder, slice]]:
-        """Every encoder and where its columns stand in mean and scale."""
-        end = 0
+    def feature_encoders(self) -> tuple[list[FeatureEncoder], list[FeatureEncoder]]:
+        """The encoders of items and of context, with the mean and scale of their numbers."""
+        found, end = [], 0
         for encoder in self.items + self.context:
             begin, end = end, end + len(encoder.names)
-            yield encoder, slice(begin, end)
+            mean, scale = np.array(self.mean[begin:end]), np.array(self.scale[begin:end])
+            found.append(FeatureEncoder(encoder, mean, scale))
+        return found[: len(self.items)], found[len(self.items) :]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a model file."""

@@ -302,7 +302,9 @@ def _refuse_ambiguous_dates(path: Path, frame: Any, read: Callable[..., Any]) ->
         if row is not None:
             raise InputError(
                 f"column '{name}' of {path} has dates such as '{text[name][row]}' at row {row}, "
-                f"which may be day/month or month/day; write them as {frame[name].dt.date()[row]}"
+                f"which may be day/month or month/day; write them as {frame[name].dt.date()[row]}",
+                row=row,
+                column=name,
             )
 
 

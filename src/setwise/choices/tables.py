@@ -35,7 +35,8 @@ class Table:
         """A raw column, or an error that says which part it was to play."""
         if name not in self._columns:
             raise InputError(
-                f"{role} column '{name}' is not in the table; it has: {listed(self.names)}"
+                f"{role} column '{name}' is not in the table; it has: {listed(self.names)}",
+                column=name,
             )
         return self._columns[name]
 
@@ -114,11 +115,13 @@ def _from_mapping(source: Mapping[Any, Any]) -> Table:
     for key, values in source.items():
         name = str(key)
         if name in columns:
-            raise InputError(f"two columns of the mapping are named '{name}'; rename one")
+            raise InputError(
+                f"two columns of the mapping are named '{name}'; rename one", column=name
+            )
         columns[name] = _array(name, values)
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
-        raise InputError(f"the columns differ in length: {lengths}; each needs one value a row")
+        raise InputError(f"the columns differ in length: {lengths}; each needs one value per row")
     return Table(columns, next(iter(lengths.values()), 0))
 
 
@@ -128,11 +131,13 @@ def _array(name: str, values: Any) -> Shaped[np.ndarray, " rows"]:
         array = unmasked(values)
     except ValueError:  # lists of several lengths
         raise InputError(
-            f"column '{name}' has lists in its cells; each column needs one value a row"
+            f"column '{name}' has lists in its cells; each column needs one value per row",
+            column=name,
         ) from None
     if array.ndim != 1:
         raise InputError(
-            f"column '{name}' has shape {array.shape}; each column needs one value a row"
+            f"column '{name}' has shape {array.shape}; each column needs one value per row",
+            column=name,
         )
     plain = array.dtype.kind != "U" or not isinstance(values, (list, tuple))
     if plain or all(isinstance(value, str) for value in values):

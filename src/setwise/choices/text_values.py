@@ -91,6 +91,8 @@ class Disguise:
     row: int
     readable: Bool[np.ndarray, " levels"]
     """The levels that are plain numbers."""
+    also_rows: tuple[int, ...] = ()
+    """Further rows that the message names."""
 
 
 def disguised(name: str, column: Column, names_allowed: bool = True) -> Disguise | None:
@@ -230,10 +232,13 @@ def _foreign(
         f"column '{name}' holds numbers as text with {' and '.join(how for how, _ in listed)}, "
         f"such as '{value}' at row {row}"
     )
+    also: tuple[int, ...] = ()
     if not numeric.all():
         other, odd = _first(column, ~numeric)
         message += f" (and '{odd}' at row {other}, which is not a number)"
-    return Disguise("numbers", message, "; ".join(to_do for _, to_do in listed) + names, row, plain)
+        also = (other,)
+    remedy = "; ".join(to_do for _, to_do in listed) + names
+    return Disguise("numbers", message, remedy, row, plain, also)
 
 
 def _dates(

@@ -16,7 +16,7 @@ from setwise._errors import InputError
 from setwise._shapes import Bool, Float, Int, Shaped
 from setwise.choices.choices import Choices
 from setwise.choices.columns import Column
-from setwise.choices.features import Feature
+from setwise.choices.features import TRANSFORMS, Feature
 from setwise.choices.tables import Table
 
 
@@ -61,11 +61,14 @@ class Grouping:
         differs = (ordered.values != spread) & ~(ordered.missing & (spread != spread))
         if differs.any():
             row = int(np.argmax(differs))
-            which = int(np.searchsorted(self.offsets, row, side="right")) - 1
+            set_id = self.set_ids[int(np.searchsorted(self.offsets, row, side="right")) - 1]
             raise InputError(
-                f"column '{name}' differs within set '{self.set_name}'={self.set_ids[which]} "
+                f"column '{name}' differs within set '{self.set_name}'={set_id} "
                 f"(row {int(self.order[row])}); it must be constant within each set"
-                " (item features go in items)"
+                " (item features go in items)",
+                row=int(self.order[row]),
+                column=name,
+                set=set_id,
             )
         return firsts
 
@@ -79,24 +82,24 @@ def sound(table: Table, feature: Feature, role: str, names: Collection[str] = ()
     column = table.column(name, role, feature.category, name in names)
     if feature.transform != "none" and column.kind != "number":
         raise InputError(
-            f"feature '{feature}' needs numbers, but column '{name}' is a {column.kind}"
+            f"feature '{feature}' needs numbers, but column '{name}' is a {column.kind}",
+            column=name,
         )
     missing = column.missing
     if missing.any() and not (feature.impute and column.kind != "date"):
         fixed = column.kind == "date" or role == "weight"
         remedy = "fill it" if fixed else f"fill it, or use impute({feature})"
         what = "missing or not a number" if column.kind == "number" else "missing"
-        raise InputError(f"column '{name}' is {what} at {_rows(missing)}; {remedy}")
+        refuse(name, missing, what, remedy)
     if column.kind == "number":
         refuse(name, np.isinf(column.values), "infinite", "replace it by a number")
-        if feature.transform == "log":
-            bad, zero = column.values <= 0, (column.values >= 0) | missing
-            remedy = f"use log1p({name})" if zero.all() else f"take {name} as it is, or shift it"
-            refuse(name, bad, "not positive", f"log needs positive numbers; {remedy}")
-        elif feature.transform != "none":
-            bad = column.values < 0
-            remedy = f"{feature.transform} needs numbers of at least 0; take {name} as it is"
-            refuse(name, bad, "negative", remedy)
+        transform = TRANSFORMS[feature.transform]
+        remedy = f"take {name} as it is"
+        if transform.domain == "positive":
+            zeros = not (column.values < 0).any()
+            remedy = f"use log1p({name})" if zeros else f"{remedy}, or shift it"
+        remedy = f"{feature.transform} needs {transform.needs}; {remedy}"
+        refuse(name, transform.undefined(column.values), transform.outside, remedy)
     if column.kind == "date":
         early = column.values < np.datetime64("1000-01-01")
         refuse(name, early, "before the year 1000", "write years with four digits")
@@ -106,12 +109,9 @@ def sound(table: Table, feature: Feature, role: str, names: Collection[str] = ()
 def refuse(name: str, bad: Bool[np.ndarray, " rows"], what: str, remedy: str) -> None:
     """An error that names the first bad row, if there is one."""
     if bad.any():
-        raise InputError(f"column '{name}' is {what} at {_rows(bad)}; {remedy}")
-
-
-def _rows(bad: Bool[np.ndarray, " rows"]) -> str:
-    count = int(bad.sum())
-    return f"row {int(np.argmax(bad))}" + (f" (and {count - 1} more)" if count > 1 else "")
+        row, more = int(np.argmax(bad)), int(bad.sum()) - 1
+        rows = f"row {row} (and {more} more)" if more else f"row {row}"
+        raise InputError(f"column '{name}' is {what} at {rows}; {remedy}", row=row, column=name)
 
 
 def finite(probability: Float[np.ndarray, " rows"], choices: Choices) -> Float[np.ndarray, " rows"]:
@@ -125,7 +125,8 @@ def finite(probability: Float[np.ndarray, " rows"], choices: Choices) -> Float[n
         raise InputError(
             f"the model gives no probabilities for set '{choices.roles.set}'="
             f"{choices.set_ids[at]}: its numbers are too large; check the set's columns, or train "
-            "the model again"
+            "the model again",
+            set=choices.set_ids[at],
         )
     return probability
 
@@ -154,13 +155,17 @@ def marks(table: Table, name: str) -> Bool[np.ndarray, " rows"]:
     if column.kind != "number":
         raise InputError(
             f"chosen column '{name}' is a {column.kind}, such as '{column.text()[0]}' at row 0; it "
-            "must hold 0 and 1, or booleans"
+            "must hold 0 and 1, or booleans",
+            row=0,
+            column=name,
         )
     wrong = ~np.isin(column.values, (0, 1))
     if wrong.any():
         row = int(np.argmax(wrong))
         raise InputError(
-            f"chosen column '{name}' is {column.values[row]:g} at row {row}; each row needs 0 or 1"
+            f"chosen column '{name}' is {column.values[row]:g} at row {row}; each row needs 0 or 1",
+            row=row,
+            column=name,
         )
     return column.values == 1
 
@@ -176,13 +181,16 @@ def with_choice(
         which = int(np.argmax(several))
         raise InputError(
             f"set '{name}'={choices.set_ids[which]} has {counts[which]} chosen items; each set "
-            'needs exactly one (use on_multiple="drop" to skip such sets)'
+            'needs exactly one (use on_multiple="drop" to skip such sets)',
+            set=choices.set_ids[which],
         )
     if none.any() and irregular.on_none == "error" and not choices.outside:
+        set_id = choices.set_ids[np.argmax(none)]
         raise InputError(
-            f"set '{name}'={choices.set_ids[np.argmax(none)]} has no chosen item; each set needs "
-            'exactly one (use on_none="drop" to skip such sets, or on_none="outside" if choosing '
-            "nothing was possible)"
+            f"set '{name}'={set_id} has no chosen item; each set needs exactly one (use "
+            'on_none="drop" to skip such sets, or on_none="outside" if choosing nothing was '
+            "possible)",
+            set=set_id,
         )
     position = np.arange(len(marked)) - np.repeat(choices.offsets[:-1], choices.sizes)
     chosen = np.where(none, choices.sizes, 0)

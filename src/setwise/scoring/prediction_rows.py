@@ -1,7 +1,6 @@
 """A chunk of whole sets in, the predictions of its rows out; many chunks at a time."""
 
 import os
-import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,9 +14,6 @@ from setwise._errors import InputError
 from setwise._shapes import Bool, Float, Int
 from setwise.choices import Choices, Encoded, Schema, read_like
 from setwise.metrics import predicted
-
-# How errors of reading and encoding name a row, and that others follow.
-ROW = re.compile(r"(at |\(|; )row (\d+)( \(and )?")
 
 OnRows = Callable[[int, int], None]
 """Called with the rows done and in all."""
@@ -113,12 +109,7 @@ def in_threads(work: Callable[[Task], Done], tasks: Iterable[Task]) -> Iterator[
 @contextmanager
 def naming_rows_of(source: Path, rows: Int[np.ndarray, " rows"]) -> Iterator[None]:
     """Errors about a row of a chunk become errors about that row of the file."""
-
-    def in_the_file(match: re.Match[str]) -> str:
-        more = " (and at least " if match[3] else ""  # later chunks may have more of them
-        return f"{match[1]}row {rows[int(match[2])]}{more}"
-
     try:
         yield
     except InputError as error:
-        raise InputError(f"{source}: {ROW.sub(in_the_file, str(error))}") from error
+        raise error.within(source, rows) from error

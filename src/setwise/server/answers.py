@@ -12,9 +12,8 @@ from msgspec import UNSET, UnsetType
 
 from setwise._shapes import Float, Float32
 from setwise.choices import Encoded
-from setwise.server.forms import Asked
+from setwise.server.forms import Asked, RequestEncoder
 from setwise.server.refusals import Refused
-from setwise.server.request_encoder import Reading
 
 ROWS_AT_A_TIME = 20_000
 """After so many rows a long request looks at the clock."""
@@ -82,7 +81,7 @@ class Deadline:
 class Side:
     """A model that answers: the service's own, or the one beside it."""
 
-    reading: Reading
+    encoder: RequestEncoder
     log_probabilities: Callable[[Encoded], Float32[np.ndarray, " rows"]]
 
     def scored(self, encoded: Encoded, deadline: Deadline) -> Float32[np.ndarray, " rows"]:
@@ -103,13 +102,13 @@ class Side:
 
 def predict(asked: Asked, model: Side, beside: Side | None, deadline: Deadline) -> bytes:
     """The answer to a prediction."""
-    encoded = model.reading.encoded(asked)
+    encoded = model.encoder.encoded(asked)
     values = np.exp(model.scored(encoded, deadline)).tolist()
     others = None
     if beside is not None and asked.beside:
-        also = encoded if beside.reading is model.reading else beside.reading.encoded(asked)
+        also = encoded if beside.encoder is model.encoder else beside.encoder.encoded(asked)
         others = np.exp(beside.scored(also, deadline)).tolist()
-    outside, ends = model.reading.outside, encoded.offsets.tolist()
+    outside, ends = model.encoder.outside, encoded.offsets.tolist()
     sets = []
     for begin, end in pairwise(ends):
         whole = values[begin:end]
@@ -134,8 +133,8 @@ def explain(asked: Asked, model: Side, beside: Side | None, deadline: Deadline) 
 
 
 def _explained(asked: Asked, side: Side, deadline: Deadline) -> Explained:
-    encoded = side.reading.encoded(asked)
-    outside = side.reading.outside
+    encoded = side.encoder.encoded(asked)
+    outside = side.encoder.outside
     single = side.scored(encoded, deadline)
     values, logs = np.exp(single).tolist(), single.astype(np.float64)
     items = len(logs) - outside

@@ -1,19 +1,25 @@
-"""Errors of shape as sentences: msgspec says what is wrong, the client is told where and how.
+"""Requests to one model: their shape, made from its schema, and their values as numbers.
 
-The shape of requests to one model, made from its schema: a body is checked while it is read.
+A body is checked while it is read. msgspec says what is wrong with its shape; the client is told
+where, and what to do.
 """
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import astuple
 
-from setwise.choices import Schema
-from setwise.choices.encoders import OTHER, Encoder
+from setwise._errors import InputError
+from setwise.choices import Encoded, Schema
+from setwise.choices.encoders import OTHER, BadValue, Encoder, RowEncoder
+from setwise.choices.encoding import with_outside
+from setwise.choices.features import TRANSFORMS
 from setwise.server.refusals import Refused
 from setwise.server.settings import Limits
 
@@ -84,7 +90,7 @@ def _known(path: str, columns: Sequence[str], context: Sequence[str]) -> str:
     return "a set has 'items' and may have 'context'; a body has 'sets', or one set, and 'beside'"
 
 
-_LEAST = {"log": {"exclusiveMinimum": 0}, "log1p": {"minimum": 0}, "sqrt": {"minimum": 0}}
+_LEAST = {"all": {}, "positive": {"exclusiveMinimum": 0}, "not negative": {"minimum": 0}}
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,42 +214,125 @@ def _field(name: str, encoder: Encoder, context: bool) -> tuple[Any, ...]:
     kind = _type(encoder)
     if context:
         return name, kind | UnsetType, UNSET
-    return (name, kind, None) if may_be_missing(encoder) else (name, kind)
+    return (name, kind, None) if encoder.may_be_missing else (name, kind)
 
 
 def _type(encoder: Encoder) -> Any:
     described: dict[str, Any] = {}
     if encoder.kind == "number":
         kind: Any = float | bool
-        described = _LEAST.get(encoder.feature.transform, {})
+        described = _LEAST[TRANSFORMS[encoder.feature.transform].domain]
     elif encoder.kind == "date":
         kind, described = str, {"format": "date"}
     else:
         kind = str | int | float | bool if encoder.feature.category else str
         if encoder.kind == "category" and OTHER not in encoder.levels:
             known = [
-                value for level in encoder.levels for value in [level, *read_as(encoder, level)]
+                value for level in encoder.levels for value in [level, *encoder.same_as(level)]
             ]
-            described = {"enum": known + [None] * may_be_missing(encoder)}
-    kind = kind | None if may_be_missing(encoder) else kind
+            described = {"enum": known + [None] * encoder.may_be_missing}
+    kind = kind | None if encoder.may_be_missing else kind
     return Annotated[kind, Meta(extra_json_schema=described)] if described else kind
 
 
-def read_as(encoder: Encoder, level: str) -> list[Any]:
-    """The numbers and truth values that are this level too, as a table of such values has it."""
-    if not encoder.feature.category:
-        return []
-    if level in ("True", "False"):
-        return [level == "True"]
-    try:
-        number = float(level)
-    except ValueError:
-        return []
-    if number.is_integer() and level == str(int(number)):
-        return [int(number)]
-    return [number] if level == str(number) and math.isfinite(number) else []
+@dataclass(frozen=True, eq=False)
+class RequestEncoder:
+    """Requests as the numbers that a model sees, in the encoding of its schema."""
+
+    columns: tuple[str, ...]
+    context_columns: tuple[str, ...]
+    optional: tuple[bool, ...]
+    """Of context columns, whether they may be missing."""
+    items: RowEncoder
+    context: RowEncoder
+    outside: bool
+
+    @classmethod
+    def of(cls, schema: Schema, form: Form, own: Schema | None = None) -> "RequestEncoder":
+        """Read requests of this form; ``own`` is the form's schema, where that is another one."""
+        if own is not None:
+            _check_same_columns(schema, own)
+        items, context = schema.feature_encoders()
+        return cls(
+            form.columns, form.context,
+            tuple(one.may_be_missing for one in (own or schema).context),
+            RowEncoder.of(items, form.columns + form.context),
+            RowEncoder.of(context, form.context),
+            schema.outside,
+        )  # fmt: skip
+
+    def encoded(self, asked: Asked) -> Encoded:
+        """The sets as numbers, outside options included."""
+        sizes = [len(one.items) for one in asked.sets]
+        offsets = np.concatenate([[0], np.cumsum(sizes)])
+        rows = [astuple(item) for item in chain.from_iterable(one.items for one in asked.sets)]
+        try:
+            items = self.items.encoded(rows)
+        except BadValue as bad:
+            number = int(np.searchsorted(offsets, bad.row, "right")) - 1
+            place = bad.row - int(offsets[number])
+            raise asked.refused(number, place, bad.column, bad.said) from None
+        encoded = Encoded(items, self._context(asked, rows, offsets), offsets, None, None)
+        return with_outside(encoded) if self.outside else encoded
+
+    def _context(self, asked: Asked, rows: Sequence[Any], offsets: Any) -> Any:
+        if not self.context_columns:
+            return np.zeros((len(asked.sets), 0), np.float32)
+        found = [
+            self._context_of_set(asked, number, rows[offsets[number] : offsets[number + 1]])
+            for number in range(len(asked.sets))
+        ]
+        try:
+            return self.context.encoded(found)
+        except BadValue as bad:
+            raise asked.refused(bad.row, None, bad.column, bad.said) from None
+
+    def _context_of_set(self, asked: Asked, number: int, rows: Sequence[Any]) -> tuple[Any, ...]:
+        """The values of a set's context: they stand in its context, or in its items, or in both."""
+        given = asked.sets[number].context
+        values = list(astuple(given)) if given is not UNSET else [UNSET] * len(self.context_columns)
+        first = len(self.columns)
+        for place, name in enumerate(self.context_columns):
+            for item, row in enumerate(rows):
+                value = row[first + place]
+                if value is UNSET:
+                    continue
+                if values[place] is UNSET:
+                    values[place] = value
+                elif values[place] != value:
+                    why = "differs within the set; a context column has one value per set"
+                    raise asked.refused(number, item, name, why)
+            if values[place] is UNSET:
+                if not self.optional[place]:
+                    raise Refused(
+                        422, f"'{name}' of the context of {asked.which(number)} is missing; "
+                        "the model needs it", asked.where(number, "context", name),
+                    )  # fmt: skip
+                values[place] = None
+        return tuple(values)
 
 
-def may_be_missing(encoder: Encoder) -> bool:
-    """Whether the model was trained to take the column's missing values."""
-    return encoder.feature.impute and encoder.kind != "date"
+def _check_same_columns(beside: Schema, own: Schema) -> None:
+    """Refuse a model beside that cannot read what the model reads."""
+    for role in ("items", "context"):
+        known: dict[str, Encoder] = {one.feature.column: one for one in getattr(own, role)}
+        for one in getattr(beside, role):
+            name = one.feature.column
+            if name not in known:
+                why = f"is not a column of the model's {role}"
+            elif (one.kind == "number", one.kind == "date") != (
+                known[name].kind == "number", known[name].kind == "date"
+            ):  # fmt: skip
+                why = f"is a {one.kind} there, and a {known[name].kind} to the model"
+            elif known[name].may_be_missing and not one.may_be_missing:
+                why = "must not be missing there, but may be to the model"
+            else:
+                continue
+            raise InputError(
+                f"the model beside cannot be asked the same: its column '{name}' {why}; "
+                "fit both on the same columns"
+            )
+    if beside.outside != own.outside:
+        raise InputError(
+            "of the model and the model beside only one has an outside option; fit both alike"
+        )

@@ -41,9 +41,3 @@ class Refused(Exception):
         if self.status in (408, 413):  # the rest of the body may never come
             found["connection"] = "close"
         return found
-
-
-def shown(value: object, most: int = 60) -> str:
-    """A client's value as an error shows it: quoted, and cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= most else f"{text[: most - 3]}..."

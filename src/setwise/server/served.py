@@ -18,18 +18,15 @@ from setwise._errors import InputError
 from setwise._shapes import Float32
 from setwise.choices import Encoded, Schema
 from setwise.choices.encoders import MISSING, Encoder
+from setwise.choices.features import TRANSFORMS
 from setwise.scoring.model_file import Artifact
 from setwise.scoring.scorer import Scorer
 from setwise.server.answers import Deadline, Side, explain, predict
-from setwise.server.forms import Asked, Form, may_be_missing
+from setwise.server.forms import Asked, Form, RequestEncoder
 from setwise.server.refusals import Refused
-from setwise.server.request_encoder import Reading
 from setwise.server.settings import Limits, Settings
 
 Samples = Sequence[Mapping[str, Any]]
-_INVERSE: Mapping[str, Any] = {
-    "none": lambda y: y, "log": np.exp, "log1p": np.expm1, "sqrt": np.square,
-}  # fmt: skip
 
 
 def described(schema: Schema, samples: Samples) -> list[dict[str, Any]]:
@@ -54,7 +51,7 @@ def described(schema: Schema, samples: Samples) -> list[dict[str, Any]]:
             elif encoder.looked_up:
                 one |= {"levels": _levels(encoder, values)}
                 one |= {"other": True} if _takes_any(encoder) else {}
-            found.append(one | ({"missing": True} if may_be_missing(encoder) else {}))
+            found.append(one | ({"missing": True} if encoder.may_be_missing else {}))
     return found
 
 
@@ -86,7 +83,7 @@ def _range(encoder: Encoder, values: Sequence[float], around: Any) -> dict[str, 
     low, high = mean - 2 * scale, mean + 2 * scale
     if encoder.feature.transform == "sqrt":
         low = max(low, 0.0)
-    back = _INVERSE[encoder.feature.transform]
+    back = TRANSFORMS[encoder.feature.transform].inverse
     return {"min": float(back(low)), "max": float(back(high))}
 
 
@@ -132,8 +129,8 @@ def load(settings: Settings) -> ServedModel:
     artifact = Artifact.read(settings.model)
     scorer = Scorer.of(artifact, settings.model)
     form = Form.of(scorer.schema, settings.limits)
-    model = Side(Reading.of(scorer.schema, form), scorer.row_log_probabilities)
-    beside = _beside(settings, artifact, form, model.reading)
+    model = Side(RequestEncoder.of(scorer.schema, form), scorer.row_log_probabilities)
+    beside = _beside(settings, artifact, form, model.encoder)
     checksum = hashlib.sha256(settings.model.read_bytes()).hexdigest()
     served = ServedModel(form, model, beside, settings.limits, b"", checksum)
     samples = [one for one in artifact.sample if _takes(served, one)]
@@ -153,15 +150,17 @@ def load(settings: Settings) -> ServedModel:
     return ServedModel(form, model, beside, settings.limits, msgspec.json.encode(about), checksum)
 
 
-def _beside(settings: Settings, artifact: Artifact, form: Form, reading: Reading) -> Side | None:
+def _beside(
+    settings: Settings, artifact: Artifact, form: Form, encoder: RequestEncoder
+) -> Side | None:
     if settings.beside is not None:
         other = Artifact.read(settings.beside)
         scorer = Scorer.of(other, settings.beside)
-        own = Reading.of(scorer.schema, form, own=artifact.schema)
+        own = RequestEncoder.of(scorer.schema, form, own=artifact.schema)
         return Side(own, scorer.row_log_probabilities)
     if "mnl" not in artifact.beside:
         return None
-    return Side(reading, partial(mnl_log_probabilities, artifact.beside["mnl"]))
+    return Side(encoder, partial(mnl_log_probabilities, artifact.beside["mnl"]))
 
 
 def mnl_log_probabilities(
