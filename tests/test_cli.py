@@ -115,7 +115,7 @@ for words in (["--help"], *([name, "--help"] for name in ("fit", "compare", "pre
     except SystemExit as ended:
         assert not ended.code
 heavy = {"jax", "jaxlib", "equinox", "optax", "sklearn", "scipy", "matplotlib", "polars"}
-heavy |= {"optuna", "sqlalchemy"}
+heavy |= {"optuna", "sqlalchemy", "jinja2"}
 print("imported:", sorted(heavy & set(sys.modules)))
 """
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

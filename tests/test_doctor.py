@@ -661,7 +661,7 @@ def test_the_page_is_whole_and_escaped(tmp_path):
     page = (tmp_path / "page.html").read_text("utf-8")
     assert "&lt;script&gt;" in page
     assert "<script" not in page
-    assert "column &#x27;&lt;b&gt;&#x27; is missing" in page
+    assert "column &#39;&lt;b&gt;&#39; is missing" in page
     assert "fill &amp; go" in page
     assert "http" not in page
     assert page.rstrip().endswith("</html>")

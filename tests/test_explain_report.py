@@ -11,13 +11,13 @@ from typer.testing import CliRunner
 
 import setwise as sw
 from setwise._errors import InputError
+from setwise._page import PageTable, as_html
 from setwise.cli import app
 from setwise.consequences import Remove, Reprice, counterfactual, diversion_ratios, elasticities
 from setwise.reports.explain import (
     MOST_DRAWN,
     explain_model,
     moves,
-    table_html,
     typed_values,
     write_explanation,
 )
@@ -151,7 +151,7 @@ def test_equal_grids_are_equal_bytes_and_no_zero_is_negative():
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=12))
 def test_cells_are_text_whatever_they_hold(text):
-    shown = table_html(("a",), [(text,)])
+    shown = as_html([PageTable(("a",), [(text,)])])
     assert shown.count("<td>") == 1
     inside = shown.partition("<td>")[2].partition("</td>")[0]
     assert not set('<>"') & set(inside)

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise._errors import InputError
+from setwise._page import as_html, as_markdown
 from setwise.paper import published_results
 from setwise.paper.reproduction.panels import (
     classical_table,
@@ -36,16 +37,14 @@ from setwise.paper.reproduction.protocol import (
 )
 from setwise.paper.reproduction.report import (
     as_csv,
-    as_html,
-    as_markdown,
     headline,
     tables_beside_paper,
     write_report,
 )
 from setwise.paper.reproduction.tables import (
     Measured,
-    Row,
-    Table,
+    ResultRow,
+    ResultTable,
     Value,
     ablation_tables,
     display_name,
@@ -116,7 +115,7 @@ def everything() -> Results:
     return results("all", *found, regions=regions)
 
 
-def cell(table: Table, row: str, column: tuple[str, str]) -> Value:
+def cell(table: ResultTable, row: str, column: tuple[str, str]) -> Value:
     (found,) = [one for one in table.rows if one.name == row]
     value = found.cells[table.columns.index(column)]
     assert isinstance(value, Value)
@@ -200,8 +199,8 @@ def test_the_best_of_a_column_is_the_highest_accuracy_and_the_lowest_rank():
     assert not best["MNL", "top-1 %"]
     assert best["MNL", "mean rank"]
     assert not best["SDA", "mean rank"]
-    assert "**30.00 ± 0.00**" in as_markdown("", [table])
-    assert "<b>30.00 ± 0.00</b>" in as_html([table])
+    assert "**30.00 ± 0.00**" in as_markdown("", [table.block()])
+    assert "<b>30.00 ± 0.00</b>" in as_html([table.block()])
     assert not any("κ" in column for column in own.columns)  # not measured: no column
 
 
@@ -229,7 +228,7 @@ def test_a_method_that_was_not_run_has_no_row_and_one_not_run_here_an_empty_cell
     table, _ = main_tables(Measured(found), TABLE)
     assert [row.name for row in table.rows] == ["SDA", "MNL"]
     assert table.rows[1].cells[:3] == (None, None, None)
-    assert "| MNL |  |  |  | 25.00 ± 5.00 |" in as_markdown("", [table])
+    assert "| MNL |  |  |  | 25.00 ± 5.00 |" in as_markdown("", [table.block()])
 
 
 def test_the_full_table_is_for_data_with_several_sizes():
@@ -427,7 +426,7 @@ def test_panels_without_outcomes_are_not_drawn():
     (panel,) = panels(found, Measured(found), setting())
     assert panel.name == "dimensions"
     first, alone = pictures("expedia", "Expedia", [panel])
-    assert (first.name, alone.name) == ("expedia", "expedia-dimensions")
+    assert (first.figure.name, alone.figure.name) == ("expedia", "expedia-dimensions")
     assert first.png.startswith(b"\x89PNG")
     assert pictures("expedia", "Expedia", []) == []
 
@@ -560,13 +559,15 @@ def test_a_file_is_no_folder_to_write_to(tmp_path):
 
 @given(st.text())
 def test_any_name_stays_in_its_cell(name):
-    table = Table("t", name, "s", (("", name),), (Row("", name, (Value(1.0),)),), (name,))
+    table = ResultTable(
+        "t", name, "s", (("", name),), (ResultRow("", name, (Value(1.0),)),), (name,)
+    )
     tags = Tags()
-    tags.feed(as_html([table]))
+    tags.feed(as_html([table.block()]))
     tags.close()
     assert tags.open == []
     assert tags.seen.count("td") == 1
-    lines = [line for line in as_markdown("", [table]).split("\n") if line.startswith("| ")]
+    lines = [line for line in as_markdown("", [table.block()]).split("\n") if line.startswith("| ")]
     assert [len(re.findall(r"(?<!\\)\|", line.replace(r"\\", ""))) for line in lines] == [3, 3, 3]
     _, row = csv.reader(io.StringIO(as_csv([table]), newline=""))
     plain = " ".join(name.split())

@@ -1,9 +1,5 @@
-"""What an examination found: findings with their place and remedy, and the table in numbers.
+"""What an examination found: findings with their place and remedy, the table in numbers, a page."""
 
-An examination as one self-contained HTML page: no request to the network.
-"""
-
-import html
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -147,57 +143,33 @@ def _s(several: tuple) -> str:
     return "" if len(several) == 1 else "s"
 
 
-STYLE = """th, td { padding: .35rem .6rem; text-align: left; vertical-align: top;
-  border-bottom: 1px solid #8884; }
-td.number { text-align: right; white-space: nowrap; }
-.bar { display: inline-block; height: .8rem; min-width: 1px; background: #5470c6; }
-.bars td { border: 0; padding: .1rem .6rem; }
-.error { color: #c62828; } .warning { color: #b26a00; } .note { color: #5470c6; }
-"""
-BODY = """<p>{summary}</p>
-<p>{verdict}. An error is what reading refuses; a warning can be read, but may mislead a model. Rows
-count from 0.</p>
-{findings}
-<h2>Items a set</h2>
-<table class="bars"><tbody>{bars}</tbody></table>
-"""
+ABOUT = (
+    "An error is what reading refuses. A warning can be read, but may mislead a model. Rows count "
+    "from 0."
+)
+HEADS = ("what", "column", "finding", "where", "remedy")
 
 
 @checked(examination=instance(Examination, "make one with setwise.examine(...)"), path=check_path)
 def write_page(examination: Examination, path: str | Path) -> None:
-    """Write the page, whole or not at all."""
-    body = BODY.format(
-        summary=html.escape(str(examination.summary)),
-        verdict=html.escape(examination.verdict),
-        findings="".join(_section(examination, severity) for severity in SEVERITIES),
-        bars=_bars(examination),
-    )
-    _page.write_page(path, f"Examination of {examination.table}", body, STYLE)
+    """Write the examination as one HTML page that needs no network, whole or not at all."""
+    blocks: list[_page.Block] = [str(examination.summary), f"{examination.verdict}. {ABOUT}"]
+    for severity in SEVERITIES:
+        found = examination.of(severity)
+        if found:
+            rows = [(one.code, one.column or "", one.message, one.place, one.remedy)
+                    for one in found]  # fmt: skip
+            blocks.append(_page.Heading(f"{severity.capitalize()}s", severity))
+            blocks.append(_page.PageTable(HEADS, rows))
+    blocks += [_page.Heading("Items per set"), _histogram(examination.summary)]
+    _page.write_page(path, f"Examination of {examination.table}", blocks)
 
 
-def _section(examination: Examination, severity: str) -> str:
-    found = [one for one in examination.findings if one.severity == severity]
-    if not found:
-        return ""
-    rows = "".join(f"<tr>{_cells(one)}</tr>" for one in found)
-    heads = "".join(f"<th>{head}</th>" for head in ("what", "column", "finding", "where", "remedy"))
-    return (
-        f'<h2 class="{severity}">{severity.capitalize()}s</h2><div class="scroll">'
-        f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
-
-
-def _cells(one: Finding) -> str:
-    texts = (one.code, one.column or "", one.message, one.place, one.remedy)
-    return "".join(f"<td>{html.escape(text)}</td>" for text in texts)
-
-
-def _bars(examination: Examination) -> str:
-    bars = examination.summary.histogram
-    most = max((sets for _, _, sets in bars), default=1) or 1
-    return "".join(
-        f'<tr><td class="number">{low if low == high else f"{low} to {high}"}</td>'
-        f'<td class="number">{sets:,}</td>'
-        f'<td><span class="bar" style="width: {30 * sets / most:.2f}rem"></span></td></tr>'
-        for low, high, sets in bars
-    )
+def _histogram(summary: Summary) -> _page.PageTable:
+    most = max((sets for _, _, sets in summary.histogram), default=1) or 1
+    rows = [
+        (str(low) if low == high else f"{low} to {high}", f"{sets:,}",
+         _page.StyledCell(bar=sets / most))
+        for low, high, sets in summary.histogram
+    ]  # fmt: skip
+    return _page.PageTable(("items", "sets", ""), rows)

@@ -1,11 +1,10 @@
-"""A comparison as one self-contained HTML page: tables and pictures, no request to the network."""
+"""A comparison as one HTML page: the leaderboard, how to read it, and two pictures."""
 
-import html
 from pathlib import Path
 
 from setwise._arguments import checked, instance, text
 from setwise._arguments import path as check_path
-from setwise._page import write_page
+from setwise._page import Block, Figure, Heading, PageTable, write_page
 from setwise.comparison.comparison import HEADS, Comparison, cells
 from setwise.reports import figures
 
@@ -15,25 +14,14 @@ SPLIT = {
     "time": "{} in order of time: the test part is the latest",
 }
 
-STYLE = """th, td { padding: .35rem .5rem; text-align: right; border-bottom: 1px solid #8884; }
-th:first-child, td:first-child { text-align: left; }
-tbody tr:first-child { font-weight: 600; }
-figure { margin: 1rem 0; background: #fff; padding: .5rem; border-radius: .4rem; }
-figure svg { width: 100%; height: auto; }
-figcaption { color: #444; font-size: .9rem; }
-"""
-BODY = """<p>{data}</p>
-<p>{verdict}</p>
-<h2>Leaderboard</h2>
-<div class="scroll">{table}</div>
-<p>{note}</p>
-<h2>How good, and how sure</h2>
-<figure>{dots}<figcaption>Dots are means over the splits, bars one standard error. Further right is
-better for accuracy, further left for the negative log-likelihood.</figcaption></figure>
-<h2>Split by split</h2>
-<figure>{splits}<figcaption>Every model's distance from the best one on each split. A line that
-never crosses zero lost every time.</figcaption></figure>
-"""
+DOTS_CAPTION = (
+    "Dots are means over the splits, bars one standard error. Further right is better for "
+    "accuracy, further left for the negative log-likelihood."
+)
+SPLITS_CAPTION = (
+    "Each model's difference from the best one on each split. A line that never crosses zero lost "
+    "every time."
+)
 
 
 @checked(
@@ -42,16 +30,20 @@ never crosses zero lost every time.</figcaption></figure>
     title=text,
 )
 def write_report(comparison: Comparison, path: str | Path, title: str = "Model comparison") -> None:
-    """Write the page, whole or not at all."""
-    body = BODY.format(
-        data=html.escape(comparison.data),
-        verdict=html.escape(_verdict(comparison)),
-        table=_table(comparison),
-        note=html.escape(note(comparison)),
-        dots=figures.dots(comparison),
-        splits=figures.splits(comparison),
-    )
-    write_page(path, title, body, STYLE)
+    """Write the comparison as one HTML page that needs no network, whole or not at all."""
+    rows = [cells(row) for row in comparison.leaderboard()]
+    blocks: list[Block] = [
+        comparison.data,
+        _verdict(comparison),
+        Heading("Leaderboard"),
+        PageTable(HEADS, rows, "numbers"),
+        note(comparison),
+        Heading("How good, and how sure"),
+        Figure(figures.dots(comparison), DOTS_CAPTION, wide=True),
+        Heading("Split by split"),
+        Figure(figures.splits(comparison), SPLITS_CAPTION, wide=True),
+    ]
+    write_page(path, title, blocks)
 
 
 def _verdict(comparison: Comparison) -> str:
@@ -88,12 +80,3 @@ def note(comparison: Comparison) -> str:
         if friedman is None
         else f"{text} Friedman's test that all are equal: p = {friedman:.2g}."
     )
-
-
-def _table(comparison: Comparison) -> str:
-    head = "".join(f"<th>{name}</th>" for name in HEADS)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells(row)) + "</tr>"
-        for row in comparison.leaderboard()
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,9 +1,5 @@
-"""What follows from a model? Elasticities, diversion and a change of the sets, in one thing.
+"""What follows from a model? Elasticities, diversion and a change of the sets, and their page."""
 
-The page of what follows from a model: elasticities, diversion and a change, for a phone too.
-"""
-
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +10,7 @@ import numpy as np
 from setwise._arguments import checked, columns, each, optional, text
 from setwise._arguments import path as check_path
 from setwise._errors import InputError
-from setwise._page import REPORT_STYLE, figure_html, table_html, write_page
+from setwise._page import Block, Details, Figure, Heading, PageTable, write_page
 from setwise.choices.alternatives import column_of
 from setwise.choices.columns import Column
 from setwise.consequences import (
@@ -203,24 +199,34 @@ MOST_DRAWN = 12
 
 @checked(path=check_path)
 def write_explanation(found: Explanation, path: str | Path) -> None:
-    """Write the page, whole or not at all; it needs no network."""
-    column = found.elastic.column
-    body = f"""<p>{html.escape(f"{found.model} on {found.data}")}</p>
-<p>These are the model's expectations. They are as good as the model is, and no experiment.</p>
-<h2>{html.escape(f"If {column} rises by 1 %")}</h2>
-{table_html(HEADS, found.rows())}
-{figure_html(elasticity_picture(found.elastic), _elasticity_caption(found.elastic))}
-"""
-    if found.elastic.between is not None:
-        body += _grid(found.elastic.between, 1, (f"its {column} rises by 1 %", "share changes (%)"),
-                      "+z.2f", _between_caption(column, found.elastic.between))  # fmt: skip
+    """Write the explanation as one HTML page that needs no network, whole or not at all."""
+    elastic, column = found.elastic, found.elastic.column
+    blocks: list[Block] = [
+        f"{found.model} on {found.data}",
+        "These are the model's expectations. They are as good as the model is, and no experiment.",
+        Heading(f"If {column} rises by 1 %"),
+        PageTable(HEADS, found.rows()),
+        Figure(elasticity_picture(elastic), _elasticity_caption(elastic)),
+    ]
+    if elastic.between is not None:
+        axes = (f"its {column} rises by 1 %", "share changes (%)")
+        caption = _between_caption(column, elastic.between)
+        blocks += _grid(elastic.between, 1, axes, "+z.2f", caption)
     if found.diverted is not None and found.diverted.between is not None:
-        body += "<h2>Where people go</h2>\n"
-        body += _grid(found.diverted.between, 100, ("of 100 who leave", "so many go to"),
-                      "z.0f", _diversion_caption(column, found.diverted.between))  # fmt: skip
+        blocks.append(Heading("Where people go"))
+        caption = _diversion_caption(column, found.diverted.between)
+        blocks += _grid(
+            found.diverted.between, 100, ("of 100 who leave", "so many go to"), "z.0f", caption
+        )
     if found.changed is not None:
-        body += _change(found, found.changed)
-    write_page(path, f"What follows from {found.model}: {column}", body, REPORT_STYLE)
+        changes = "; then ".join(str(one) for one in found.changed.changes)
+        blocks.append(Heading(f"What if: {changes}"))
+        blocks.append(f"Of 100 choices, {found.leaving:.1f} leave their item.")
+        shares = found.changed.shares
+        if shares is not None:
+            blocks.append(Figure(shares_picture(shares), _shares_caption(shares)))
+            blocks.append(PageTable(SHARE_HEADS, found.share_rows(), "numbers"))
+    write_page(path, f"What follows from {found.model}: {column}", blocks)
 
 
 def elasticity_picture(elastic: Elasticities) -> str:
@@ -254,34 +260,24 @@ def shares_picture(shares: ShareChange) -> str:
     return svg_text(figure)
 
 
-def _grid(matrix: LevelMatrix, unit: int, axes: tuple[str, str], form: str, caption: str) -> str:
+def _grid(
+    matrix: LevelMatrix, unit: int, axes: tuple[str, str], form: str, caption: str
+) -> list[Block]:
     """The matrix as a picture, or as a table where it is large; then its intervals."""
     names, values = matrix.names, unit * matrix.values
+    shown: list[Block]
     if len(names) <= MOST_DRAWN:
-        shown = figure_html(grid_picture(values, names, names, axes, form), caption)
+        shown = [Figure(grid_picture(values, names, names, axes, form), caption)]
     else:
         cells = [(k, *(f"{v:{form}}" for v in row)) for k, row in zip(names, values, strict=True)]
-        shown = f"<p>{html.escape(caption)}</p>" + table_html(("", *names), cells, "numbers")
+        shown = [caption, PageTable(("", *names), cells, "numbers")]
     rows = [
         (names[k], names[j], f"{value:{form}}",
          f"{unit * matrix.low[k, j]:{form}} to {unit * matrix.high[k, j]:{form}}")
         for (k, j), value in np.ndenumerate(values) if not np.isnan(value)
     ]  # fmt: skip
     heads = (axes[1], axes[0], "value", "95 % interval")
-    return (
-        f"{shown}\n<details><summary>With intervals</summary>{table_html(heads, rows)}</details>\n"
-    )
-
-
-def _change(found: Explanation, changed: Counterfactual) -> str:
-    said = "; then ".join(str(one) for one in changed.changes)
-    body = f"""<h2>{html.escape(f"What if: {said}")}</h2>
-<p>Of 100 choices, {found.leaving:.1f} leave their item.</p>
-"""
-    if changed.shares is not None:
-        body += figure_html(shares_picture(changed.shares), _shares_caption(changed.shares))
-        body += table_html(SHARE_HEADS, found.share_rows(), "numbers")
-    return body
+    return [*shown, Details("With intervals", [PageTable(heads, rows)])]
 
 
 def _elasticity_caption(elastic: Elasticities) -> str:

@@ -1,6 +1,5 @@
 """Is IIA violated, by a model and in data? Measures, tests and pictures on one page."""
 
-import html
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 from setwise._arguments import by_name, checked, columns, optional
 from setwise._arguments import path as check_path
 from setwise._errors import InputError
-from setwise._page import REPORT_STYLE, figure_html, table_html, write_page
+from setwise._page import Block, Figure, Heading, PageTable, write_page
 from setwise.choices import Choices
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted, is_choices
@@ -36,20 +35,34 @@ from setwise.violations import (
 TESTS = ("lcl", "comparisons")
 HEADS = ("measure", "value", "95 % interval", "what it says")
 
-INFLUENCE = (
-    "The change of the row's probability, in points of per cent, when one item of the column "
-    "leaves the set."
+ABOUT = (
+    "Independence of irrelevant alternatives (IIA) says that the odds between two items are the "
+    "same whatever else is offered. Here every item of every set is taken away in turn."
+)
+CAPACITY_CAPTION = (
+    "How often the model's choice changes, set by set. A set at 0 keeps its choice whichever other "
+    "item leaves."
+)
+INFLUENCE_CAPTION = (
+    "The change of the row's probability, in percentage points, when one item of the column leaves "
+    "the set."
 )
 REGIONS = (
     "A row holds the sets that exactly these models predict right. Beside it, how often each model "
     "changes its choice when another item leaves, with 95 % intervals. If context helps, a context "
     "model changes its choice more often where it alone is right."
 )
-STYLE = (
-    REPORT_STYLE
-    + """table.measures td:nth-child(2), table.measures td:nth-child(3) { text-align: right; }
-.test { border-left: .25rem solid #8888; padding-left: .75rem; }
-"""
+TRIALS = (
+    "People chose among A, B and a third option that favours one of the two: the target. If the "
+    "third option were irrelevant, it would not move the choice between A and B."
+)
+DECOY_CAPTION = (
+    "Each point of the map is a decoy with this {first} and {second}, in all else like A. Purple: "
+    "with the decoy there, more of those who take A or B take A. Orange: more of them take B. "
+    "White: the decoy moves nothing between the two. Small dots are items of the table: far from "
+    "them the model guesses. Hatched: A or B is chosen more often with the decoy than without it, "
+    "though there is more to choose from; no model in which every person has fixed tastes can do "
+    "that."
 )
 
 
@@ -170,29 +183,29 @@ def examine_iia(
 
 @checked(path=check_path)
 def write_iia_report(report: IIAReport, path: str | Path) -> None:
-    """Write the page, whole or not at all; it needs no network."""
-    body = f"""<p>{html.escape(report.model)} on {html.escape(report.data)}</p>
-<h2>How the model breaks IIA</h2>
-<p>Independence of irrelevant alternatives (IIA) says that the odds between two items are the same
-whatever else is offered. Here every item of every set is taken away in turn.</p>
-{table_html(HEADS, report.rows(), "measures")}
-<figure>{capacity_picture(report.capacity)}<figcaption>How often a model's choice changes, set by
-set. A set at 0 keeps its choice whichever other item goes.</figcaption></figure>
-"""
+    """Write the report as one HTML page that needs no network, whole or not at all."""
+    blocks: list[Block] = [
+        f"{report.model} on {report.data}",
+        Heading("How the model breaks IIA"),
+        ABOUT,
+        PageTable(HEADS, report.rows()),
+        Figure(capacity_picture(report.capacity), CAPACITY_CAPTION),
+    ]
     if report.between is not None:
-        body += f"""<h2>Who gains when an alternative goes</h2>
-{figure_html(_influence(report.between), INFLUENCE)}
-"""
+        names = report.between.names
+        picture = grid_picture(100 * report.between.values, names, names, ("leaves", "changes"))
+        blocks.append(Heading("Who gains when an alternative leaves"))
+        blocks.append(Figure(picture, INFLUENCE_CAPTION))
     if report.regions is not None:
-        body += f"<h2>Where each model is right</h2>\n<p>{REGIONS}</p>\n"
-        body += table_html(report.regions.heads, report.regions.rows(), "numbers") + "\n"
+        blocks += [Heading("Where each model is right"), REGIONS]
+        blocks.append(PageTable(report.regions.heads, report.regions.rows(), "numbers"))
     if report.trials is not None:
-        body += _trials(report.trials)
+        blocks += _trials(report.trials)
     if report.decoy is not None:
-        body += _decoy(report.decoy)
+        blocks += _decoy(report.decoy)
     if report.tests:
-        body += "<h2>Is IIA rejected in the data?</h2>\n" + "\n".join(map(_test, report.tests))
-    write_page(path, f"IIA and {report.model}", body, STYLE)
+        blocks += [Heading("Is IIA rejected in the data?"), *map(str, report.tests)]
+    write_page(path, f"IIA and {report.model}", blocks)
 
 
 def capacity_picture(capacity: Violations) -> str:
@@ -212,45 +225,32 @@ def capacity_picture(capacity: Violations) -> str:
     return svg_text(figure)
 
 
-def _influence(between: LevelMatrix) -> str:
-    names = between.names
-    return grid_picture(100 * between.values, names, names, ("leaves", "changes"))
+def _trials(found: TrialEffects) -> list[Block]:
+    first = found.observed[0]
+    caption = (
+        "Black dots are what people did; the bar is how far chance may have moved the dot (95 % "
+        f"interval). Coloured marks are what {found.model} predicts for the same trials. For "
+        f"example, in trials of {first.condition} people chose A in "
+        f"{100 * first.share_of_a[0]:.0f} of 100 cases where the third option favours A, and in "
+        f"{100 * first.share_of_a[1]:.0f} where it favours B. The lower picture makes one number "
+        "of both: of those who chose A or B, how many chose the target. Half is no effect."
+    )
+    return [
+        Heading("Context effects: people and model"),
+        f"{TRIALS} {found.sentence()}",
+        Figure(trials_picture(found.observed, {found.model: found.predicted}), caption),
+        PageTable(TRIAL_HEADS, found.rows()),
+    ]
 
 
-def _trials(found: TrialEffects) -> str:
-    picture = trials_picture(found.observed, {found.model: found.predicted})
-    first, model = found.observed[0], html.escape(found.model)
-    return f"""<h2>Context effects: people and model</h2>
-<p>People chose among A, B and a third option that favours one of the two: the target. If the third
-option were irrelevant, it would not move the choice between A and B.
-{html.escape(found.sentence())}</p>
-<figure>{picture}<figcaption>Black dots are what people did; the bar is how far chance may have
-moved the dot (95 % interval). Coloured marks are what {model} predicts for the same trials. For
-example, in trials of {html.escape(first.condition)} people chose A in
-{100 * first.share_of_a[0]:.0f} of 100 cases where the third option favours A, and in
-{100 * first.share_of_a[1]:.0f} where it favours B. The lower picture makes one number of both: of
-those who chose A or B, how many chose the target. Half is no effect.</figcaption></figure>
-{table_html(TRIAL_HEADS, found.rows(), "trials")}
-"""
-
-
-def _decoy(found: DecoyMap) -> str:
+def _decoy(found: DecoyMap) -> list[Block]:
     a, b = found.effect.without
-    first, second = map(html.escape, found.columns)
-    return f"""<h2>What a decoy does</h2>
-<p>A and B are two items of set {html.escape(found.pair)}. Where only they are offered,
-{html.escape(found.model)} gives A {100 * a:.0f} % and B {100 * b:.0f} %. Then a third item joins
-them, the decoy. {html.escape(found.sentence())}</p>
-<figure>{decoy_picture(found)}<figcaption>Each point of the map is a decoy with this {first} and
-{second}, in all else like A. Purple: with the decoy there, more of those who take A or B take A.
-Orange: more of them take B. White: the decoy moves nothing between the two. Small dots are items of
-the table: far from them the model guesses. Hatched: A or B is
-chosen more often with the decoy than without it, though there is more to choose from; no model in
-which every person has fixed tastes can do that.</figcaption></figure>
-{table_html(found.heads(), found.rows())}
-"""
-
-
-def _test(one: IIATest) -> str:
-    lines = [html.escape(line) for line in str(one).splitlines()]
-    return f'<p class="test">{"<br>".join(lines)}</p>'
+    first, second = found.columns
+    return [
+        Heading("What a decoy does"),
+        f"A and B are two items of set {found.pair}. Where only they are offered, {found.model} "
+        f"gives A {100 * a:.0f} % and B {100 * b:.0f} %. Then a third item joins them, the decoy. "
+        f"{found.sentence()}",
+        Figure(decoy_picture(found), DECOY_CAPTION.format(first=first, second=second)),
+        PageTable(found.heads(), found.rows()),
+    ]

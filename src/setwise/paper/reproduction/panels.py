@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from setwise._page import Figure
 from setwise.paper.reproduction.protocol import (
     CLASSICAL,
     MAIN_DIMENSION,
@@ -18,8 +19,8 @@ from setwise.paper.reproduction.tables import (
     KAPPA,
     TOP1,
     Measured,
-    Row,
-    Table,
+    ResultRow,
+    ResultTable,
     Value,
     display_name,
     grid,
@@ -53,11 +54,9 @@ FONTS: dict[Any, float] = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawn figure: the name of its files, what it shows, and its two forms."""
+    """A drawn figure, and the same as a PNG image."""
 
-    name: str
-    caption: str
-    svg: str
+    figure: Figure
     png: bytes
 
 
@@ -66,8 +65,8 @@ class Panel:
     """One part of the figure: its name, the values in it, how it is drawn, and what it says."""
 
     name: str
-    table: Table
-    draw: Callable[["Axes", Table], None]
+    table: ResultTable
+    draw: Callable[["Axes", ResultTable], None]
     share: float  # of the figure's width, beside other panels
     caption: str
 
@@ -111,7 +110,7 @@ def pictures(stem: str, place: str, found: Sequence[Panel]) -> list[Picture]:
     return together + alone
 
 
-def dimension_table(results: Results, measured: Measured, setting: Setting) -> Table | None:
+def dimension_table(results: Results, measured: Measured, setting: Setting) -> ResultTable | None:
     """Accuracy and violation capacity of SDA for each l; None with fewer than two of them."""
     methods = {
         one.method.dimension or MAIN_DIMENSION: one.method
@@ -120,7 +119,7 @@ def dimension_table(results: Results, measured: Measured, setting: Setting) -> T
         and (one.data, one.max_items) == (setting.data, setting.max_items)
     }
     rows = [
-        Row("", str(length), tuple(measured.value(setting, method, m) for m in (TOP1, KAPPA)))
+        ResultRow("", str(length), tuple(measured.value(setting, method, m) for m in (TOP1, KAPPA)))
         for length, method in sorted(methods.items())
     ]
     if len(rows) < 2:
@@ -128,10 +127,12 @@ def dimension_table(results: Results, measured: Measured, setting: Setting) -> T
     title = f"{display_name(REGIONS[0])} with ℓ score functions: {setting_name(setting)}"
     columns = (("", TOP1.heading), ("", KAPPA.heading))
     splits = [len(measured.splits(setting, method, TOP1.name)) for method in methods.values()]
-    return Table("figure_dimensions", title, "ℓ", columns, tuple(rows), (spread_note(splits),))
+    return ResultTable(
+        "figure_dimensions", title, "ℓ", columns, tuple(rows), (spread_note(splits),)
+    )
 
 
-def classical_table(measured: Measured, setting: Setting) -> Table | None:
+def classical_table(measured: Measured, setting: Setting) -> ResultTable | None:
     """SDA and the models of Claim 1, the best first; None where none but the logit was run."""
     title = f"{display_name(REGIONS[0])} and the models of Claim 1: {setting_name(setting)}"
     table = grid(
@@ -140,10 +141,10 @@ def classical_table(measured: Measured, setting: Setting) -> Table | None:
     if table is None or len(table.rows) < 3:
         return None
     rows = sorted(table.rows, key=lambda row: -_value(row, 0).mean)
-    return Table(table.key, title, "model", table.columns, tuple(rows), table.notes)
+    return ResultTable(table.key, title, "model", table.columns, tuple(rows), table.notes)
 
 
-def region_table(results: Results, setting: Setting) -> Table | None:
+def region_table(results: Results, setting: Setting) -> ResultTable | None:
     """Violation capacity by which models are right, over the sets of all splits together."""
     here = [
         one
@@ -159,13 +160,13 @@ def region_table(results: Results, setting: Setting) -> Table | None:
         found = [one for one in here if set(one.right) == set(right)]
         share = Value(100 * sum(one.sets for one in found) / total, form=".1f")
         rows.append(
-            Row(
+            ResultRow(
                 "",
                 region_name([display_name(one) for one in right], len(REGIONS)),
                 (share, *(_pooled(found, m) for m in REGIONS)),
             )
         )
-    return Table(
+    return ResultTable(
         "figure_regions",
         f"Violation capacity by correctness region: {setting_name(setting)}",
         "right",
@@ -186,7 +187,7 @@ def _pooled(found: Sequence[Region], model: str) -> Value | None:
     return Value(sum(count * kappa for count, kappa in counted) / sets, form=".3f")
 
 
-def draw_dimensions(axes: "Axes", table: Table) -> None:
+def draw_dimensions(axes: "Axes", table: ResultTable) -> None:
     """Accuracy on the left axis, violation capacity on the right one, against l."""
     sides = [(axes, 0, BLUE, "o", "top-1 accuracy (%)")]
     if any(row.cells[1] for row in table.rows):
@@ -220,7 +221,7 @@ def draw_dimensions(axes: "Axes", table: Table) -> None:
     axes.grid(axis="y", alpha=0.25, linewidth=0.5)
 
 
-def draw_classical(axes: "Axes", table: Table) -> None:
+def draw_classical(axes: "Axes", table: ResultTable) -> None:
     """Means and standard errors, the best model on top; SDA stands out by colour and shape."""
     rows = table.rows[::-1]
     for place, row in enumerate(rows):
@@ -238,7 +239,7 @@ def draw_classical(axes: "Axes", table: Table) -> None:
         axes.spines[side].set_visible(False)
 
 
-def draw_regions(axes: "Axes", table: Table) -> None:
+def draw_regions(axes: "Axes", table: ResultTable) -> None:
     """A heat map with its values printed; a cell without sets is empty."""
     import numpy as np
 
@@ -281,10 +282,10 @@ def _picture(name: str, caption: str, found: Sequence[Panel]) -> Picture:
         image = io.BytesIO()
         # The drawing program's version would change the bytes of the same picture.
         figure.savefig(image, format="png", dpi=DOTS_AN_INCH, metadata={"Software": None})
-        return Picture(name, caption, svg_text(figure), image.getvalue())
+        return Picture(Figure(svg_text(figure), caption, name, wide=True), image.getvalue())
 
 
-def _value(row: Row, column: int) -> Value:
+def _value(row: ResultRow, column: int) -> Value:
     """A cell that holds a number."""
     cell = row.cells[column]
     assert cell is not None

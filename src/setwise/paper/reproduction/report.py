@@ -1,25 +1,19 @@
-"""Our values beside the paper's, with the difference and how sure it is.
+"""The report of a reproduction: one content as a page, as Markdown and as CSV, and its figures.
 
-Blocks of a report as HTML, as Markdown, and their numbers as CSV: one content, three forms.
-
-The report of a reproduction: one page, the same as Markdown, all numbers, all figures.
-
-It is a function of the results and of the paper's values alone, so that the same results give the
-same bytes.
+The report is a function of the results and of the paper's values alone, so that the same results
+give the same bytes.
 """
 
 import csv
-import html
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from setwise._files import check_writable, make_folder, whole_file
-from setwise._page import write_page
+from setwise._page import Block, Code, Heading, as_markdown, write_page
 from setwise.paper import published_results
 from setwise.paper.reproduction.panels import Picture, panels, pictures
 from setwise.paper.reproduction.protocol import (
@@ -38,8 +32,8 @@ from setwise.paper.reproduction.tables import (
     TOP1,
     Measure,
     Measured,
-    Row,
-    Table,
+    ResultRow,
+    ResultTable,
     Value,
     ablation_tables,
     beside_chance,
@@ -57,7 +51,9 @@ ARTEFACT_NOTE = (
 )
 
 
-def tables_beside_paper(measured: Measured, groups: Mapping[str, Sequence[str]]) -> list[Table]:
+def tables_beside_paper(
+    measured: Measured, groups: Mapping[str, Sequence[str]]
+) -> list[ResultTable]:
     """A table for each setting that the paper has; data of another name are not the paper's."""
     settings = [
         one
@@ -70,17 +66,17 @@ def tables_beside_paper(measured: Measured, groups: Mapping[str, Sequence[str]])
 
 def _beside(
     measured: Measured, setting: Setting, groups: Mapping[str, Sequence[str]]
-) -> Table | None:
+) -> ResultTable | None:
     rows = []
     for group, models in groups.items():
         for model in models:
             cells = [_cells(measured, setting, model, measure) for measure in PAPER_MEASURES]
             if any(any(three) for three in cells):
-                rows.append(Row(group, display_name(model), tuple(sum(cells, ()))))
+                rows.append(ResultRow(group, display_name(model), tuple(sum(cells, ()))))
     if not rows:
         return None
     marked = any(cell.mark for row in rows for cell in row.cells if cell is not None)
-    return Table(
+    return ResultTable(
         "beside",
         f"Beside the paper: {setting_name(setting)}",
         "method",
@@ -125,7 +121,7 @@ def _artefact(one: published_results.Published) -> bool:
     return sorted_padding and one.metric != "top1"
 
 
-def _agreement(rows: Sequence[Row]) -> str:
+def _agreement(rows: Sequence[ResultRow]) -> str:
     """How to read the differences, and how many of them are small, counted."""
     how = (
         "Difference: ours less the paper's, in points of per cent or in ranks, ± the root of the "
@@ -147,170 +143,25 @@ def _agreement(rows: Sequence[Row]) -> str:
     )
 
 
-STYLE = """table { font-size: .82rem; }
-th, td { padding: .25rem .4rem; text-align: right; border-bottom: 1px solid #8884;
-  font-weight: normal; }
-thead th { font-weight: 600; }
-th[colspan] { text-align: center; }
-th[scope=row], th[scope=rowgroup], th.stub { text-align: left; }
-th[scope=rowgroup] { vertical-align: top; font-weight: 600; }
-tbody.group tr:first-child > * { border-top: 2px solid #8888; }
-h3 { font-size: 1rem; margin: 1.5rem 0 .5rem; }
-.note { font-size: .9rem; max-width: 60rem; }
-pre { white-space: pre-wrap; padding: .5rem; border: 1px solid #8884; border-radius: .3rem; }
-figure { margin: 1rem 0; background: #fff; padding: .5rem; border-radius: .4rem; }
-figure svg { width: 100%; height: auto; }
-figcaption { color: #444; font-size: .9rem; }
-"""
 CSV_HEADS = (
     "table", "title", "row_group", "row", "column_group", "column", "value", "standard_error",
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Heading:
-    """The title of a section."""
-
-    text: str
+Content = Block | ResultTable
 
 
-@dataclass(frozen=True)
-class Code:
-    """What was typed."""
-
-    text: str
-
-
-Block = Heading | Code | Table | Picture | str
-
-
-def as_html(blocks: Sequence[Block]) -> str:
-    """The body of a page.
-
-    >>> as_html([Heading("Time & place"), "Now."])
-    '<h2>Time &amp; place</h2>\\n<p>Now.</p>\\n'
-    """
-    return "\n".join(map(_html, blocks)) + "\n"
-
-
-def as_markdown(title: str, blocks: Sequence[Block]) -> str:
-    """The whole document; its pictures are files in ``figures/``.
-
-    >>> as_markdown("Report", [Heading("Time"), "Now."])
-    '# Report\\n\\n## Time\\n\\nNow.\\n'
-    """
-    return "\n\n".join([f"# {title}", *map(_markdown, blocks)]) + "\n"
-
-
-def as_csv(blocks: Sequence[Block]) -> str:
-    """Every number of every table, one a line and unrounded."""
+def as_csv(tables: Sequence[ResultTable]) -> str:
+    """Every number of every table, one per line and unrounded."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_HEADS)
-    for table in blocks:
-        if isinstance(table, Table):
-            for place, value in table.numbers():
-                error = "" if value.error is None else repr(float(value.error))
-                names = [" ".join(name.split()) for name in place]
-                writer.writerow([*names, repr(float(value.mean)), error])
+    for table in tables:
+        for place, value in table.numbers():
+            error = "" if value.error is None else repr(float(value.error))
+            names = [" ".join(name.split()) for name in place]
+            writer.writerow([*names, repr(float(value.mean)), error])
     return text.getvalue()
-
-
-def _html(block: Block) -> str:
-    match block:
-        case Heading(text):
-            return f"<h2>{html.escape(text)}</h2>"
-        case Code(text):
-            return f"<pre><code>{html.escape(text)}</code></pre>"
-        case Table():
-            return _html_table(block)
-        case Picture():
-            caption = html.escape(block.caption)
-            return f"<figure>{block.svg}<figcaption>{caption}</figcaption></figure>"
-        case str():
-            return f"<p>{html.escape(block)}</p>"
-
-
-def _html_table(table: Table) -> str:
-    grouped = any(row.group for row in table.rows)
-    body = ""
-    for group, some in groupby(table.rows, key=lambda row: row.group):
-        rows = list(some)
-        for i, row in enumerate(rows):
-            first = f'<th scope="rowgroup" rowspan="{len(rows)}">{html.escape(group)}</th>'
-            lead = first if grouped and i == 0 else ""
-            cells = "".join(map(_html_cell, row.cells))
-            opening = '<tbody class="group">' if grouped and i == 0 else ""
-            body += f'{opening}<tr>{lead}<th scope="row">{html.escape(row.name)}</th>{cells}</tr>\n'
-        body += "</tbody>" if grouped else ""
-    notes = "".join(f'<p class="note">{html.escape(note)}</p>' for note in table.notes)
-    return (
-        f'<h3>{html.escape(table.title)}</h3>\n<div class="scroll"><table>'
-        f"<thead>{_html_heads(table, grouped)}</thead>\n"
-        f"{body if grouped else f'<tbody>{body}</tbody>'}</table></div>\n{notes}"
-    )
-
-
-def _html_heads(table: Table, grouped: bool) -> str:
-    names = "".join(f"<th>{html.escape(name)}</th>" for _, name in table.columns)
-    empty = "<th></th>" if grouped else ""
-    line = f'<tr>{empty}<th class="stub">{html.escape(table.stub)}</th>{names}</tr>'
-    if not any(group for group, _ in table.columns):
-        return line
-    over = "".join(
-        f'<th colspan="{len(list(some))}">{html.escape(group)}</th>'
-        for group, some in groupby(table.columns, key=lambda column: column[0])
-    )
-    return f"<tr>{empty}<th></th>{over}</tr>{line}"
-
-
-def _html_cell(cell: Value | None) -> str:
-    text = html.escape("" if cell is None else str(cell))
-    return f"<td><b>{text}</b></td>" if cell is not None and cell.best else f"<td>{text}</td>"
-
-
-def _markdown(block: Block) -> str:
-    match block:
-        case Heading(text):
-            return f"## {_marked(text)}"
-        case Code(text):
-            return f"```text\n{text}\n```"
-        case Table():
-            return _markdown_table(block)
-        case Picture():
-            caption = _marked(block.caption)
-            return f"![{caption}](figures/{block.name}.svg)\n\n*{caption}*"
-        case str():
-            return _marked(block)
-
-
-def _markdown_table(table: Table) -> str:
-    """Markdown has no groups: of columns they are a part of the name, of rows a column."""
-    grouped = any(row.group for row in table.rows)
-    lead = ["", table.stub] if grouped else [table.stub]
-    heads = lead + [f"{group} {name}".strip() for group, name in table.columns]
-    lines = [heads, ["---"] * len(lead) + ["---:"] * len(table.columns)]
-    before = ""
-    for row in table.rows:
-        group = "" if row.group == before else row.group
-        before = row.group
-        name = [_marked(group), _marked(row.name)] if grouped else [_marked(row.name)]
-        lines.append([*name, *map(_markdown_cell, row.cells)])
-    lines[0] = [_marked(head) for head in lines[0]]
-    drawn = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return "\n\n".join([f"### {_marked(table.title)}", drawn, *map(_marked, table.notes)])
-
-
-def _markdown_cell(cell: Value | None) -> str:
-    text = _marked("" if cell is None else str(cell))
-    return f"**{text}**" if cell is not None and cell.best else text
-
-
-def _marked(text: str) -> str:
-    """Text that Markdown shows as it is."""
-    for sign in ("\\", "|", "*", "_", "`", "<", "[", "]"):
-        text = text.replace(sign, f"\\{sign}")
-    return " ".join(text.split())
 
 
 TITLE = "Predicting choice with set-dependent aggregation: a reproduction"
@@ -336,20 +187,22 @@ def write_report(results: Results, folder: Path) -> list[Path]:
     page, figures = folder / PAGE, folder / "figures"
     make_folder(folder)
     check_writable(page)
-    blocks, drawn = _contents(results)
+    contents, drawn = _contents(results)
+    tables = [one for one in contents if isinstance(one, ResultTable)]
+    blocks = [one.block() if isinstance(one, ResultTable) else one for one in contents]
     if drawn:
         make_folder(figures)
     files = {
         folder / MARKDOWN: as_markdown(TITLE, blocks).encode(errors="replace"),
-        folder / TABLES: as_csv(blocks).encode(errors="replace"),
+        folder / TABLES: as_csv(tables).encode(errors="replace"),
     }
     for one in drawn:
-        files[figures / f"{one.name}.svg"] = one.svg.encode()
-        files[figures / f"{one.name}.png"] = one.png
+        files[figures / f"{one.figure.name}.svg"] = one.figure.svg.encode()
+        files[figures / f"{one.figure.name}.png"] = one.png
     for path, content in files.items():
         with whole_file(path, len(content)) as beside:
             beside.write_bytes(content)
-    write_page(page, TITLE, as_html(blocks), STYLE)
+    write_page(page, TITLE, blocks)
     return [*files, page]
 
 
@@ -401,12 +254,12 @@ def _families(results: Results) -> list[tuple[str, Mapping[str, Sequence[str]]]]
     return tables
 
 
-def _contents(results: Results) -> tuple[list[Block], list[Picture]]:
+def _contents(results: Results) -> tuple[list[Content], list[Picture]]:
     """The report in its order, and every picture of it; only the joint ones stand in the text."""
     measured = Measured(results)
     part = results.protocol.get("part", "all")
     families = _families(results)
-    blocks: list[Block] = _run_blocks(results, measured)
+    blocks: list[Content] = _run_blocks(results, measured)
     if part in TABLE_PARTS:
         blocks += _section("Main results", main_tables(measured, TABLE))
         blocks += _section("All sizes of sets", full_tables(measured, TABLE))
@@ -431,22 +284,22 @@ def _contents(results: Results) -> tuple[list[Block], list[Picture]]:
         for setting in measured.least():
             shown = panels(results, measured, setting)
             made = pictures(slug(setting.data), setting_name(setting), shown)
-            blocks += _section(f"Figure: {setting_name(setting)}", made[:1])
+            blocks += _section(f"Figure: {setting_name(setting)}", [one.figure for one in made[:1]])
             blocks += [panel.table for panel in shown]
             drawn += made
     return blocks, drawn
 
 
-def _section(title: str, blocks: Sequence[Block]) -> list[Block]:
+def _section(title: str, blocks: Sequence[Content]) -> list[Content]:
     """Nothing at all where there is nothing under the title."""
     return [Heading(title), *blocks] if blocks else []
 
 
-def _run_blocks(results: Results, measured: Measured) -> list[Block]:
+def _run_blocks(results: Results, measured: Measured) -> list[Content]:
     """What was found in a sentence, what was run on what, and by which command."""
     run = results.run
     found = headline(results)
-    blocks: list[Block] = [Heading("What was run"), *([found] if found else [])]
+    blocks: list[Content] = [Heading("What was run"), *([found] if found else [])]
     blocks += [_protocol_sentence(results.protocol), _settings_table(measured.settings)]
     if run.get("command"):
         blocks.append(Code(str(run["command"])))
@@ -481,10 +334,10 @@ def _protocol_sentence(protocol: Mapping[str, Any]) -> str:
     ) + "."  # fmt: skip
 
 
-def _settings_table(settings: Sequence[Setting]) -> Table:
+def _settings_table(settings: Sequence[Setting]) -> ResultTable:
     columns = ("available sets", "sampled sets", "mean items", "features")
     rows = [
-        Row(
+        ResultRow(
             "",
             setting_name(one),
             (
@@ -496,7 +349,9 @@ def _settings_table(settings: Sequence[Setting]) -> Table:
         )
         for one in settings
     ]
-    return Table("settings", "Data", "data", tuple(("", name) for name in columns), tuple(rows))
+    return ResultTable(
+        "settings", "Data", "data", tuple(("", name) for name in columns), tuple(rows)
+    )
 
 
 def _plain(value: Any) -> str:

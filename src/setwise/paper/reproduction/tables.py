@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
+from setwise._page import PageTable, StyledCell
 from setwise.comparison import statistics
 from setwise.comparison.statistics import standard_error
 from setwise.metrics import HIGHER_IS_BETTER
@@ -54,7 +55,7 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Row:
+class ResultRow:
     """A line of a table; its cells are as many as the table's columns, None where empty."""
 
     group: str
@@ -63,7 +64,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """A table to be read by people and programs.
 
     Args:
@@ -79,8 +80,22 @@ class Table:
     title: str
     stub: str
     columns: tuple[tuple[str, str], ...]
-    rows: tuple[Row, ...]
+    rows: tuple[ResultRow, ...]
     notes: tuple[str, ...] = ()
+
+    def block(self) -> PageTable:
+        """The table as text, for a page."""
+        column_groups = [group for group, _ in self.columns]
+        row_groups = [row.group for row in self.rows]
+        return PageTable(
+            (self.stub, *(name for _, name in self.columns)),
+            [(row.name, *map(_cell, row.cells)) for row in self.rows],
+            title=self.title,
+            notes=self.notes,
+            column_groups=("", *column_groups) if any(column_groups) else (),
+            row_groups=row_groups if any(row_groups) else (),
+            named_rows=True,
+        )
 
     def numbers(self) -> Iterator[tuple[tuple[str, ...], Value]]:
         """Every number, after its place: key, title, row group, row, column group, column."""
@@ -88,6 +103,10 @@ class Table:
             for (group, name), cell in zip(self.columns, row.cells, strict=True):
                 if cell is not None:
                     yield (self.key, self.title, row.group, row.name, group, name), cell
+
+
+def _cell(value: Value | None) -> StyledCell:
+    return StyledCell() if value is None else StyledCell(str(value), bold=value.best)
 
 
 @dataclass(frozen=True)
@@ -186,7 +205,7 @@ def grid(
     groups: Mapping[str, Sequence[str]],
     measures: Sequence[Measure],
     notes: Sequence[str] = (),
-) -> Table | None:
+) -> ResultTable | None:
     """Methods in rows, settings and measures in columns; None where nothing was measured.
 
     Rows and columns without any value are left out.
@@ -203,7 +222,7 @@ def grid(
         return None
     columns = [columns[i] for i in kept]
     table = [
-        Row(group, display_name(model), tuple(cells[i] for i in kept))
+        ResultRow(group, display_name(model), tuple(cells[i] for i in kept))
         for (group, model), cells in rows.items()
     ]
     splits = [
@@ -216,7 +235,7 @@ def grid(
         said.append(CHANCE_NOTE)
     if any(model == "sda" for _, model in rows):
         said.append(SDA_NOTE)
-    return Table(
+    return ResultTable(
         key,
         title,
         "method",
@@ -239,7 +258,7 @@ def beside_chance(
     return replace(value, mark=WORSE_THAN_CHANCE) if worse else value
 
 
-def _with_best(rows: Sequence[Row], higher: Sequence[bool | None]) -> tuple[Row, ...]:
+def _with_best(rows: Sequence[ResultRow], higher: Sequence[bool | None]) -> tuple[ResultRow, ...]:
     """Mark the best of each column and what reads the same, where a measure has a better end."""
     best: list[str | None] = []
     for i, up in enumerate(higher):
@@ -291,7 +310,7 @@ MEAN_RANK_NOTE = (
 )
 
 
-def main_tables(measured: Measured, groups: Mapping[str, Sequence[str]]) -> list[Table]:
+def main_tables(measured: Measured, groups: Mapping[str, Sequence[str]]) -> list[ResultTable]:
     """The paper's Table 1, and our own measures of the same methods."""
     least = measured.least()
     found = [
@@ -310,7 +329,7 @@ def main_tables(measured: Measured, groups: Mapping[str, Sequence[str]]) -> list
     return [table for table in found if table is not None]
 
 
-def full_tables(measured: Measured, groups: Mapping[str, Sequence[str]]) -> list[Table]:
+def full_tables(measured: Measured, groups: Mapping[str, Sequence[str]]) -> list[ResultTable]:
     """Every size of sets, for each data set that has several."""
     found = [
         grid(
@@ -323,7 +342,7 @@ def full_tables(measured: Measured, groups: Mapping[str, Sequence[str]]) -> list
     return [table for table in found if table is not None]
 
 
-def ablation_tables(measured: Measured) -> list[Table]:
+def ablation_tables(measured: Measured) -> list[ResultTable]:
     """The rows of the paper's Table 4, for each data set."""
     found = [
         grid(
@@ -403,7 +422,7 @@ def together(
 
 def significance(
     measured: Measured, key: str, models: Sequence[str]
-) -> tuple[list[Table], list[str]]:
+) -> tuple[list[ResultTable], list[str]]:
     """Tables of tests for every setting, and a sentence for each where nothing can be tested."""
     overall, pairs, untested = [], [], []
     for setting in measured.settings:
@@ -422,17 +441,17 @@ def significance(
     return ([_friedman_table(overall, f"{key}_friedman")] if overall else []) + pairs, untested
 
 
-def _friedman_row(setting: Setting, one: Together) -> Row:
+def _friedman_row(setting: Setting, one: Together) -> ResultRow:
     found = statistics.friedman(one.values)
     test = (None, None) if found is None else (Value(found[0]), Value(found[1], form=".2g"))
     counts = (Value(float(len(one.models)), form=".0f"), Value(float(one.splits), form=".0f"))
     difference = Value(one.critical_difference())
-    return Row(setting_name(setting), one.measure.heading, (*counts, *test, difference))
+    return ResultRow(setting_name(setting), one.measure.heading, (*counts, *test, difference))
 
 
-def _friedman_table(rows: Sequence[Row], key: str) -> Table:
+def _friedman_table(rows: Sequence[ResultRow], key: str) -> ResultTable:
     columns = ("methods", "splits", "χ²", "p", "critical difference")
-    return Table(
+    return ResultTable(
         key,
         "Friedman's test that all methods are equal",
         "measure",
@@ -447,7 +466,7 @@ def _friedman_table(rows: Sequence[Row], key: str) -> Table:
     )
 
 
-def _pairs(setting: Setting, family: Sequence[Together], key: str) -> Table:
+def _pairs(setting: Setting, family: Sequence[Together], key: str) -> ResultTable:
     """A row for each method, from the first place down."""
     first = family[0]
     order = [first.models[i] for i in np.argsort(first.places(), kind="stable")]
@@ -469,12 +488,12 @@ def _pairs(setting: Setting, family: Sequence[Together], key: str) -> Table:
             "standard error; p: corrected resampled t-test (Nadeau and Bengio) with Holm's "
             f"correction. {MARK} Further from {base} than the critical difference."
         )
-    return Table(
+    return ResultTable(
         key,
         f"{base} against each method: {setting_name(setting)}" if compared
         else f"Mean places: {setting_name(setting)}",
         "method",
         tuple((one.measure.heading, name) for one in family for name in names),
-        tuple(Row("", display_name(model), tuple(cells[model])) for model in order),
+        tuple(ResultRow("", display_name(model), tuple(cells[model])) for model in order),
         tuple(notes),
     )  # fmt: skip

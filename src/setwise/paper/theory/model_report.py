@@ -1,6 +1,5 @@
 """The theory of a fitted model: separable regions and the bounds of Theorems 2 and 3, on a page."""
 
-import html
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ import numpy as np
 from setwise._arguments import checked
 from setwise._arguments import path as check_path
 from setwise._errors import InputError
-from setwise._page import REPORT_STYLE, figure_html, table_html, write_page
+from setwise._page import Block, Figure, Heading, PageTable, write_page
 from setwise.choices import Choices
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted, is_choices
@@ -186,28 +185,35 @@ fit one of these'
 
 @checked(path=check_path)
 def write_theory_report(found: ModelTheory, path: str | Path) -> None:
-    """Write the page, whole or not at all; it needs no network. An empty page is refused."""
+    """Write the findings as one HTML page that needs no network, whole or not at all.
+
+    A model about which the theory says nothing is refused.
+    """
     nothing = found.nothing()
     if nothing is not None:
         raise InputError(nothing)
-    body = f"<p>{html.escape(f'{found.model} on {found.data}')}</p>\n<h2>Who decides</h2>\n"
+    blocks: list[Block] = [f"{found.model} on {found.data}", Heading("Who decides")]
     if isinstance(found.regions, str):
-        body += f"<p>{html.escape(f'No separable regions: {found.regions}')}</p>\n"
+        blocks.append(f"No separable regions: {found.regions}")
     else:
-        body += f"""<p>The model adds up {len(found.functions())} score functions. Its choice from a
-set is the item with the highest sum. Here is how often each function has a say of its own.</p>
-{figure_html(functions_picture(found.functions()), _functions_caption(found))}
-{table_html(HEADS, found.rows(), "numbers")}
-<p>{html.escape(f"{_separated(found.regions)} {_chance(found)}")}</p>
-"""
-    body += "<h2>Bounds on the error</h2>\n"
+        functions = found.functions()
+        blocks += [
+            f"The model adds up {len(functions)} score functions. Its choice from a set is the "
+            "item with the highest sum. Here is how often each function has a say of its own.",
+            Figure(functions_picture(functions), _functions_caption(found)),
+            PageTable(HEADS, found.rows(), "numbers"),
+            f"{_separated(found.regions)} {_chance(found)}",
+        ]
+    blocks.append(Heading("Bounds on the error"))
     if isinstance(found.bounds, str):
-        body += f"<p>{html.escape(f'No bounds: {found.bounds}')}</p>\n"
+        blocks.append(f"No bounds: {found.bounds}")
     else:
-        said = f"Theorem {found.bounds.theorem} bounds the share of wrong predictions on new sets."
-        body += f"<p>{said}</p>\n{table_html(BOUND_HEADS, found.bound_rows())}\n"
-        body += f"<p>{html.escape(REMARK)}</p>\n"
-    write_page(path, f"The theory of {found.model}", body, REPORT_STYLE)
+        blocks += [
+            f"Theorem {found.bounds.theorem} bounds the share of wrong predictions on new sets.",
+            PageTable(BOUND_HEADS, found.bound_rows()),
+            REMARK,
+        ]
+    write_page(path, f"The theory of {found.model}", blocks)
 
 
 def functions_picture(functions: list[FunctionShare]) -> str:

@@ -1,7 +1,5 @@
 """Selves that make given choices, and which mechanisms can have such selves: rows, JSON, a page."""
 
-import html
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -9,7 +7,7 @@ from typing import Any
 
 from setwise._arguments import checked as checked_arguments
 from setwise._arguments import path as check_path
-from setwise._page import REPORT_STYLE, table_html, write_page
+from setwise._page import Block, Heading, PageTable, StyledCell, write_page
 from setwise.paper.theory.choice_functions import written
 from setwise.paper.theory.mechanisms import (
     Mechanism,
@@ -34,9 +32,6 @@ UNDECIDED = (
 MOST_SELVES = 61
 """A page with thousands of rows is for nobody to read: a base order and twelve triple bases."""
 
-HEAT = """.heat td { text-align: right; } .heat td.said { text-align: left; white-space: nowrap; }
-tr.marked td { background: rgba(213, 94, 0, .25); }
-"""
 BLUE, ORANGE = "0, 114, 178", "213, 94, 0"
 
 
@@ -118,24 +113,26 @@ def rationalisation_json(found: Rationalisation) -> dict[str, Any]:
 
 @checked_arguments(path=check_path)
 def write_rationalisation(found: Rationalisation, path: str | Path) -> None:
-    """Write the page, whole or not at all; it needs no network."""
+    """Write the selves as one HTML page that needs no network, whole or not at all."""
     c = found.choice_function
-    rows, broken = set_rows(found), len(c.violations())
-    body = f"""<p>A choice function says what is chosen from every subset of items. This one has
-{len(c.items)} items and {len(rows):,} sets of two or more, of which {broken:,} violate independence
-of irrelevant alternatives (IIA): what is chosen from some larger set is still there, and is not
-chosen. No single utility can do that. Several selves can.</p>
-<h2>The selves</h2>
-<p>Each self has a utility for every item. A self for whom the items of a set differ much speaks
-louder: an item's score is g(x, s) = {html.escape(tversky(found.rho).formula)}.</p>
-{_heat_map(found)}
-<p>{html.escape(_selves_caption(found))}</p>
-<h2>Every set</h2>
-{table_html(SET_HEADS, rows, marked={i for i, row in enumerate(rows) if row[3]})}
-<p>{html.escape(_sets_caption(found))}</p>
-<p>{html.escape(checked(found))}</p>
-"""
-    write_page(path, "Every choice function is an aggregation", body, REPORT_STYLE + HEAT)
+    rows = set_rows(found)
+    blocks: list[Block] = [
+        f"A choice function says what is chosen from every subset of items. This one has "
+        f"{len(c.items)} items and {len(rows):,} sets of two or more, of which "
+        f"{len(c.violations()):,} violate independence of irrelevant alternatives (IIA): what is "
+        "chosen from some larger set is still there, and is not chosen. No single utility can do "
+        "that. Several selves can.",
+        Heading("The selves"),
+        "Each self has a utility for every item. A self for whom the items of a set differ much "
+        f"speaks louder: an item's score is g(x, s) = {tversky(found.rho).formula}.",
+        _heat_map(found),
+        _selves_caption(found),
+        Heading("Every set"),
+        PageTable(SET_HEADS, rows, marked={i for i, row in enumerate(rows) if row[3]}),
+        _sets_caption(found),
+        checked(found),
+    ]
+    write_page(path, "Every choice function is an aggregation", blocks)
 
 
 def _sets(found: Rationalisation) -> list[dict[str, Any]]:
@@ -154,36 +151,29 @@ def _sets(found: Rationalisation) -> list[dict[str, Any]]:
     ]
 
 
-def _heat_map(found: Rationalisation) -> str:
-    names = found.choice_function.items
+def _heat_map(found: Rationalisation) -> PageTable:
+    """Every self's utilities, each shaded by its size within its row."""
     notes = {0: "base order: " + " > ".join(found.order)} | {
         1 + 5 * number: f"{written(one.subset)} → {one.choice}"
         for number, one in enumerate(found.bases)
     }
-    heads = "".join(f"<th>{html.escape(head)}</th>" for head in ("self", *names, "what it is for"))
-    rows = "".join(
-        f"<tr><td>{number + 1}</td>{_heat_cells(row)}"
-        f'<td class="said">{html.escape(notes.get(number, ""))}</td></tr>'
-        for number, row in enumerate(found.utilities[:MOST_SELVES])
-    )
-    return (
-        f'<div class="scroll"><table class="heat"><thead><tr>{heads}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-    )
-
-
-def _heat_cells(utilities: Sequence[int]) -> str:
-    most = max(abs(value) for value in utilities) or 1
-    return "".join(
-        f'<td style="background: rgba({BLUE if value > 0 else ORANGE}, '
-        f'{0.6 * abs(value) / most:.2f})">{value:,}</td>'
-        for value in utilities
-    )
+    rows: list[list[str | StyledCell]] = []
+    for number, utilities in enumerate(found.utilities[:MOST_SELVES]):
+        most = max(abs(value) for value in utilities) or 1
+        shaded = [
+            StyledCell(
+                f"{value:,}",
+                shade=f"{BLUE if value > 0 else ORANGE}, {0.6 * abs(value) / most:.2f}",
+            )
+            for value in utilities
+        ]
+        rows.append([str(number + 1), *shaded, notes.get(number, "")])
+    return PageTable(("self", *found.choice_function.items, "what it is for"), rows)
 
 
 def _selves_caption(found: Rationalisation) -> str:
     text = (
-        "One row a self, one column an item. Blue: the self likes the item; orange: it dislikes "
+        "One row per self, one column per item. Blue: the self likes the item; orange: it dislikes "
         "it; the darker the more, row by row. The first self is the base order, which alone is "
         "right wherever IIA holds. "
     )
