@@ -114,7 +114,7 @@ def index_page(readme: str) -> str:
 FAMILIES = {
     "set-dependent": "The paper's models and their ablations: context enters through set networks.",
     "non-IIA": "Other models in which the rest of the set matters.",
-    "IIA": "A score depends on the item alone: removing an item never changes the odds of the others.",
+    "IIA": "A score depends on its item alone: removing an item keeps the odds of the others.",
     "basic": "Baselines that any useful model must beat.",
 }
 
@@ -132,7 +132,7 @@ def zoo_page() -> str:
         "names; `setwise models` prints this list, and `setwise.zoo` returns it. "
         "The column *parameters* counts the numbers that one model learns from 8 features with "
         "default sizes; it is empty where the number depends on the data. "
-        "`sw.SDA()` is an ensemble of eight models: three of `sda`, three of `sda_straight` and two "
+        "`sw.SDA()` is an ensemble of eight models: three of `sda`, three of `sda_straight`, two "
         "of `sda_fine`. The paper's SDA is `sda_inner`; only with `--preset paper` does `sda` mean "
         "that model.",
     ]
@@ -191,8 +191,8 @@ RESULTS = {
         "dropout=0.05, patience=50))`: on the sets of the table above it gets {tuned}. With "
         "120,000 sets SDA comes within half a point of the truth. The settings below, one for each "
         "comparison, are the best of 27 for this number of sets. (Batches of 512 and 32 units were "
-        "among them because of an earlier trial on seed 0.) The true probabilities get {top1:.2f} % right "
-        "and an NLL of {nll:.4f} on average.",
+        "among them because of an earlier trial on seed 0.) The true probabilities get "
+        "{top1:.2f} % right and an NLL of {nll:.4f} on average.",
         (
             'choices = sw.datasets.generate("decoy", sets=120_000).choices',
             "inner = sw.Training(learning_rate=5e-3, decay=0.8, batch_size=512, patience=50)",
