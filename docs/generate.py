@@ -27,7 +27,7 @@ README = DOCS.parent / "README.md"
 GENERATED = "<!-- Written by docs/generate.py; change the program's help or the README instead. -->"
 MODELS = ("mnl", "sdw", "sde", "sda")
 SPLITS = 5
-ZOO_COLUMNS = ("name", "g(x, s)", "when to take it", "reference", "parameters", "IIA")
+ZOO_COLUMNS = ("name", "g(x, s)", "when to use it", "reference", "parameters", "IIA")
 COLUMNS = ("model", "top-1 %", "mean rank", "NLL", "difference", "p")
 
 
@@ -45,15 +45,26 @@ def commands() -> Iterator[tuple[str, Any]]:
 def cli_page() -> str:
     """The page of the command line."""
     parts = [
-        "# Command line",
+        "# Which commands and options are there?",
         GENERATED,
-        "Every command shows progress and notes on standard error and results on standard output, "
-        "as a table for people or, with `--json`, for programs. Bad input is one sentence and "
-        "exit code 2; Ctrl-C is exit code 130. No command writes over a file that it reads.",
+        "Every command writes its results to standard output: as a table for people or, with "
+        "`--json`, for programs. Progress and notes go to standard error. Bad input gives one "
+        "sentence and exit code 2. Ctrl-C gives exit code 130. No command overwrites a file that "
+        "it reads.",
     ]
     for name, command in commands():
         parts += [f"## {name}", *_described(command), *_tables(name, command)]
+    parts += _next(
+        "[Read a table](data.md): the roles of columns and feature expressions.",
+        "[Which model?](which-model.md): the names that `--model` and `--models` take.",
+        "[Python reference](reference.md): the same jobs from Python.",
+    )
     return "\n\n".join(parts) + "\n"
+
+
+def _next(*links: str) -> tuple[str, str]:
+    """The end of a page: where to read on."""
+    return "## Where to go next", "\n".join(f"- {link}" for link in links)
 
 
 def _described(command: Any) -> Iterator[str]:
@@ -102,9 +113,9 @@ def index_page(readme: str) -> str:
 
 FAMILIES = {
     "set-dependent": "The paper's models and their ablations: context enters through set networks.",
-    "non-IIA": "Other models in which the set matters.",
-    "IIA": "An item's score is its own: removing an item never changes the odds of the others.",
-    "basic": "Floors, to see what a model is worth.",
+    "non-IIA": "Other models in which the rest of the set matters.",
+    "IIA": "A score depends on its item alone: removing an item keeps the odds of the others.",
+    "basic": "Baselines that any useful model must beat.",
 }
 
 
@@ -113,21 +124,27 @@ def zoo_page() -> str:
     from setwise.estimators import zoo
 
     parts = [
-        "# Which model?",
+        "# Which model should I use?",
         GENERATED,
-        "Every model has a name, which `setwise fit`, `setwise compare` and `setwise.compare` "
-        "take; `setwise models` prints this list, `setwise.zoo` returns it. "
-        "Parameters are those of one model, counted for 8 features and default sizes; where the "
-        "data decide, the cell is empty. `sda` is setwise's default, and `sw.SDA()` an ensemble of "
-        "eight models: three of `sda`, three of `sda_straight`, two of `sda_fine`. The paper's SDA "
-        "is `sda_inner`; only with `--preset paper` does `sda` mean that. "
-        "Start with `mnl`, add `lcl` or `mnl_within_set` to see whether context matters at all, "
-        "then `sda`.",
+        "Start with `mnl`. Add `lcl` or `mnl_within_set` to see whether context matters at all. "
+        "Then try `sda`, the default.",
+        "Every model has a name. `setwise fit`, `setwise compare` and `setwise.compare` take these "
+        "names; `setwise models` prints this list, and `setwise.zoo` returns it. "
+        "The column *parameters* counts the numbers that one model learns from 8 features with "
+        "default sizes; it is empty where the number depends on the data. "
+        "`sw.SDA()` is an ensemble of eight models: three of `sda`, three of `sda_straight`, two "
+        "of `sda_fine`. The paper's SDA is `sda_inner`; only with `--preset paper` does `sda` mean "
+        "that model.",
     ]
     for family, meaning in FAMILIES.items():
         entries = [entry for entry in zoo() if entry.about.family == family]
         parts += [f"## {family[0].upper()}{family[1:]}", meaning]
         parts.append(_table(ZOO_COLUMNS, [_zoo_row(entry) for entry in entries]))
+    parts += _next(
+        "[The main models and the logit](models.md): how they differ, and their options.",
+        "[Train a model](training.md), [tune it](tuning.md), [compare it](metrics.md).",
+        "[Every model, compared](zoo-results.md) on three data sets.",
+    )
     return "\n\n".join(parts) + "\n"
 
 
@@ -151,14 +168,14 @@ RESULTS = {
         "click among 5 to 37 hotels; the eight features of [raw data](raw-data.md), one of them "
         "the hotel's popularity. The file is not shipped. With 1,891 searches to train on, "
         "models that compare items with their set but have few parameters are ahead (within-set "
-        "features, FATE, SDE); the paper's SDA with its vectors of 16 overfits. What trains by "
-        "gradients was trained on a GPU, the rest on 2 cores, split by split.",
+        "features, FATE, SDE); the paper's SDA with its vectors of 16 overfits. Models that train "
+        "by gradients were trained on a GPU, the others on 2 cores, split by split.",
         ("setwise compare expedia_full.parquet --like expedia --models all --splits 10",),
     ),
     "decoy": (
         "Decoys",
         "20,000 generated sets of three with attraction, compromise and similarity effects of one "
-        "unit of log-odds each. The true probabilities are known: who predicts with them gets "
+        "unit of log-odds each. The true probabilities are known: predicting with them gets "
         "{top1:.2f} % right and an NLL of {nll:.4f} on average.",
         (
             "setwise datasets write decoy --sets 20000 --out decoy.parquet",
@@ -173,10 +190,9 @@ RESULTS = {
         "`sw.SDA.paper(components=4, hidden=64, training=sw.Training(learning_rate=3e-3, "
         "dropout=0.05, patience=50))`: on the sets of the table above it gets {tuned}. With "
         "120,000 sets SDA comes within half a point of the truth. The settings below, one for each "
-        "comparison, are "
-        "the best of 27 for so many sets (that batches of 512 and 32 units were among them, we "
-        "knew from an earlier trial on seed 0). The true probabilities get {top1:.2f} % right "
-        "and an NLL of {nll:.4f} on average.",
+        "comparison, are the best of 27 for this number of sets. (Batches of 512 and 32 units were "
+        "among them because of an earlier trial on seed 0.) The true probabilities get "
+        "{top1:.2f} % right and an NLL of {nll:.4f} on average.",
         (
             'choices = sw.datasets.generate("decoy", sets=120_000).choices',
             "inner = sw.Training(learning_rate=5e-3, decay=0.8, batch_size=512, patience=50)",
@@ -198,19 +214,23 @@ DRAWN = {"decoy": 20_000, "decoy_large": 120_000}
 def results_page() -> str:
     """The whole zoo on three data sets, from the cells kept in ``results/``."""
     parts = [
-        "# The zoo, measured",
+        "# How do all models compare, without tuning?",
         GENERATED,
-        "Every model with its default arguments, on the same 10 splits, tuned on nothing. `nested` "
-        "is left out: it needs a column of nests. `sda` is missing: it is newer than these "
-        "tables, in which `sda_inner` is the paper's SDA. Differences are paired with the "
-        "first model; p is corrected for the number of comparisons. The cells are in "
-        "`docs/results/`; they were made split by split with the same seeds as the "
-        "commands, on 16 cores where the text says nothing else.",
+        "Every model has its default arguments and is trained on the same 10 splits. `nested` "
+        "is left out: it needs a column of nests. `sda` is missing because it is newer than these "
+        "tables; `sda_inner` is the paper's SDA. Differences are paired with the "
+        "first model; p is corrected for the number of comparisons. The numbers are stored in "
+        "`docs/results/`. They were computed split by split, with the same seeds as the "
+        "commands, on 16 cores unless the text says otherwise.",
     ]
     for name in RESULTS:
         path = DOCS / "results" / f"zoo_{name}.json"
         if path.exists():
             parts += _result(name, path)
+    parts += _next(
+        "[Accuracy](accuracy.md): the default against tuned rivals, on eight data sets.",
+        "[Which model?](which-model.md): advice for each model.",
+    )
     return "\n\n".join(parts) + "\n"
 
 

@@ -158,7 +158,7 @@ def _without_trailing_spaces(text: str) -> str:
 
 
 def test_every_block_is_of_a_known_kind():
-    known = {"python", "bash", "console", "text", PRINTS}
+    known = {"python", "bash", "console", "text", "math", PRINTS}
     strange = [(page, kind) for page in PROSE for kind, _ in blocks(PROSE[page])
                if kind not in known]  # fmt: skip
     assert strange == []
@@ -194,7 +194,7 @@ def test_make_targets_exist():
 
 
 def public_names(room: str) -> list[str]:
-    module = importlib.import_module(f"setwise.{room}")
+    module = importlib.import_module(sw._ROOMS[room])
     if hasattr(module, "__all__"):
         return list(module.__all__)
     here = vars(module).items()
@@ -205,7 +205,7 @@ def public_names(room: str) -> list[str]:
 @pytest.mark.parametrize("room", sw._ROOMS)
 def test_public_names_of_rooms_are_in_the_reference(room):
     lines = PAGES["reference"].splitlines()
-    missing = [n for n in public_names(room) if f"::: setwise.{room}.{n}" not in lines]
+    missing = [n for n in public_names(room) if f"::: {sw._ROOMS[room]}.{n}" not in lines]
     assert missing == []
 
 
@@ -269,10 +269,27 @@ def test_training_options_and_their_defaults_are_described():
 
 
 def test_layers_are_described():
-    rows = re.findall(r"^\| (\d) \| ([^|]+) \|", PAGES["how-it-works"], re.MULTILINE)
+    rows = re.findall(r"^\| (\d+) \| ([^|]+) \|", PAGES["how-it-works"], re.MULTILINE)
     described = [(int(layer), room) for layer, rooms in rows for room in re.findall(r"\w+", rooms)]
     wanted = [(i, room) for i, rooms in enumerate(LAYERS) for room in rooms]
     assert sorted(described) == sorted(set(wanted) - {(len(LAYERS) - 1, "__main__")})
+
+
+def paths_in(text: str) -> list[str]:
+    """What a page writes in backticks and that looks like a path: a folder, or a file."""
+    return sorted(set(re.findall(r"`((?:[\w.-]+/)+|(?:[\w.-]+/)*[\w-]+\.(?:py|md))`", text)))
+
+
+def test_paths_of_how_it_works_exist():
+    paths = paths_in(PAGES["how-it-works"])
+    places = (ROOT, ROOT / "src" / "setwise")
+    assert {"models/aggregation.py", "models/zoo.py", "training/", "server/"} <= set(paths)
+    assert [path for path in paths if not any((place / path).exists() for place in places)] == []
+
+
+def test_paths_are_found():
+    text = "`models/zoo.py`, `choices/`, `setwise.read`, `tests/test_laws.py` and `a/b/`, `w / r`"
+    assert paths_in(text) == ["a/b/", "choices/", "models/zoo.py", "tests/test_laws.py"]
 
 
 # The command line's page
@@ -299,10 +316,30 @@ def test_every_command_and_option_is_in_the_page(name):
 # The site and the files around it
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_begin_with_a_question_and_end_with_where_to_go_next(page):
+    parts = PAGES[page].strip().split("\n\n")
+    title, *rest = [part for part in parts if not part.startswith("<!--")]
+    *_, section, links = rest
+    assert section == "## Where to go next" or page == "index"
+    assert "](" in links
+    assert "?" in title + rest[0] or page == "index"
+
+
+def test_formulas_are_typeset_without_the_network():
+    settings = (ROOT / "mkdocs.yml").read_text("utf-8")
+    taken = re.findall(r"vendor/[\w./-]+", settings)
+    assert len(taken) == 3
+    assert all((DOCS / name).exists() for name in taken)
+    styles = (DOCS / "vendor" / "katex" / "katex.min.css").read_text("utf-8")
+    assert "//" not in styles.replace("/*", "").partition("@font-face")[2]
+    assert "//" not in (DOCS / "vendor" / "typeset.js").read_text("utf-8").partition("\n")[2]
+
+
 def test_every_page_is_in_the_navigation():
     text = (ROOT / "mkdocs.yml").read_text("utf-8")
-    listed = re.findall(r"^  - .+: (\S+)\.md$", text, re.MULTILINE)
-    assert sorted(listed) == sorted(PAGES)
+    listed = re.findall(r"^ +- .+: (\S+)\.md$", text, re.MULTILINE)
+    assert sorted(one for one in listed if "/" not in one) == sorted(PAGES)
 
 
 def written_files() -> list[Path]:
