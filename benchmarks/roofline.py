@@ -83,7 +83,7 @@ def operations_by_xla(shape: Shape) -> float | None:
 
     from setwise.choices import Encoded
     from setwise.models import ZOO, Sizes
-    from setwise.training import loop
+    from setwise.training import epoch
     from setwise.training.device import to_device
 
     sets, rows = shape.batch, shape.batch * shape.items
@@ -92,11 +92,13 @@ def operations_by_xla(shape: Shape) -> float | None:
         np.arange(sets + 1) * shape.items, np.zeros(sets, np.int64), None,
     )  # fmt: skip
     sizes = Sizes(shape.dimension, shape.components, shape.hidden)
-    state = loop.start(ZOO["sda_inner"].build(shape.features, sizes, jax.random.key(0)))
-    hyper = loop.Hyper(jnp.float32(1e-3), jnp.float32(1e-2), None)
-    batches = jnp.zeros((40, sets), jnp.int32), jnp.zeros(40, jnp.int32)
-    inputs = (to_device(encoded), *batches, hyper, jax.random.key(0))
-    lowered = loop.run_epoch.lower(inputs, state, "cross_entropy", (shape.items,))
+    state = epoch.start([ZOO["sda_inner"].build(shape.features, sizes, jax.random.key(0))], 1)
+    hyper = epoch.Hyper(jnp.full((1, 1), 1e-3), jnp.full((1, 1), 1e-2), None)
+    batches = epoch.EpochBatches(
+        jnp.zeros((1, 40, sets), jnp.int32), jax.random.key(0)[None], jnp.zeros(40, jnp.int32)
+    )
+    program = epoch.EpochProgram("cross_entropy", (shape.items,))
+    lowered = epoch.run_epoch.lower((to_device(encoded), batches, hyper), state, program)
     costs = lowered.compile().compiled.cost_analysis() or {}
     return costs.get("flops")
 

@@ -33,17 +33,18 @@ def one_process(address: str, processes: int, place: int, batch: int) -> None:
     train, valid = sw.split(made.choices, (0.99, 0.01))
     estimator = sw.SDA.paper(training=sw.Training(epochs=EPOCHS, batch_size=batch))
     moments: list[float] = []
-    from setwise.training import fitting
+    from setwise.training.trainer import Trainer
 
-    trained = fitting._Epochs._trained
+    trained = Trainer._trained
 
     def timed(*arguments):
         begun = time.perf_counter()
-        after = jax.block_until_ready(trained(*arguments))
+        after = trained(*arguments)
+        jax.block_until_ready(after.state)
         moments.append(time.perf_counter() - begun)
         return after
 
-    fitting._Epochs._trained = timed
+    Trainer._trained = timed
     estimator.fit(train, valid)
     steps = -(-len(train) // batch)
     parameters = sum(
@@ -79,7 +80,7 @@ def planning(sets: int, processes: int) -> dict:
     import numpy as np
 
     from setwise.training.processes import Group
-    from setwise.training.shards import Plan, Streamed
+    from setwise.training.shards import ShardPlan, Streamed
 
     source = Streamed.__new__(Streamed)
     source._sizes = np.full(sets, ITEMS, np.int32)
@@ -88,7 +89,7 @@ def planning(sets: int, processes: int) -> dict:
     source._sets_a_shard, source._steps = 24 * 8192, 24
     source._group, source._rows, source._sets = Group(processes, 1), 0, 0
     begun = time.perf_counter()
-    plan: Plan = source._plan(0, 0)
+    plan: ShardPlan = source._plan(0, 0)
     planned = time.perf_counter()
     source._shared(plan)
     return {

@@ -94,7 +94,7 @@ def fit_through_a_death(cluster, folder: Path, epochs: int = 8) -> None:
     kept, died = folder / "kept", threading.Event()
 
     def kill_when_begun() -> None:
-        while not (kept / "fit.checkpoint").exists():
+        while not (kept / "0.checkpoint").exists():
             time.sleep(0.05)
         time.sleep(0.5)
         clusters.kill(cluster, clusters.other_node(cluster))

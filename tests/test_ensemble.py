@@ -191,16 +191,16 @@ class Stop(Exception):
 
 def interrupt(monkeypatch, calls, error):
     """Let training go on for so many epochs."""
-    from setwise.training.chunk import Chunk
+    from setwise.training.trainer import Trainer
 
-    left, plain = iter([True] * calls), Chunk.after
+    left, plain = iter([True] * calls), Trainer.after
 
-    def after(chunk, progress, prune=None):
+    def after(*arguments):
         if not next(left, False):
             raise error
-        return plain(chunk, progress, prune)
+        return plain(*arguments)
 
-    monkeypatch.setattr("setwise.training.chunk.Chunk.after", after)
+    monkeypatch.setattr("setwise.training.trainer.Trainer.after", after)
 
 
 def test_an_ensemble_resumes_to_the_same_bits(fitted, parts, tmp_path, monkeypatch):

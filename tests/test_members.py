@@ -1,4 +1,4 @@
-"""Who trains together, and who has stopped: plans and standings, without any training."""
+"""Who trains together, and who has stopped: plans and stopping, without any training."""
 
 import math
 from collections import Counter
@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from populations import MEMBERS, SIZES, task
 from setwise.models import ZOO
 from setwise.training import Member, Options
-from setwise.training.chunk import _numbers
 from setwise.training.population_plan import Layout, Population, Stream, Task, plan
-from setwise.training.stopping import Standings, Stopping
+from setwise.training.stopping import Stopping
+from setwise.training.trainer import lane_members
 
 OPTIONS = [Options(batch_size=size) for size in (16, 128)]
 members = st.lists(
@@ -100,16 +100,16 @@ def test_those_alike_have_as_many_features_of_items_and_as_many_of_sets():
 
 def test_spare_lanes_repeat_a_member():
     layout = Layout((Stream(0, 0, (4, 2, 3)), Stream(1, 0, (1,))), lanes=4)
-    assert _numbers(layout).tolist() == [[4, 2, 3, 4], [1, 1, 1, 1]]
+    assert lane_members(layout).tolist() == [[4, 2, 3, 4], [1, 1, 1, 1]]
 
 
-# Standings
+# Stopping
 
 NAN = math.nan
 
 
 def observed(rows, patience, epochs, active=None):
-    state = Standings.start(np.ones(len(rows[0]), bool) if active is None else np.array(active))
+    state = Stopping.start(np.ones(len(rows[0]), bool) if active is None else np.array(active))
     seen = []
     for row in rows:
         state = state.observe(np.array(row), np.array(patience), np.array(epochs))
@@ -117,7 +117,7 @@ def observed(rows, patience, epochs, active=None):
     return seen
 
 
-def test_standings_by_hand():
+def test_stopping_by_hand():
     """Who improves, who waits too long, whose epochs are over, who is no number, who idles."""
     rows = [[3.0, 3.0, 3.0, 3.0, 9.0], [2.0, 3.0, 2.0, NAN, 9.0], [2.0, 4.0, 1.0, 1.0, 0.0]]
     seen = observed(rows, [3, 2, 3, 3, 3], [9, 9, 2, 9, 9], [True, True, True, True, False])
@@ -143,36 +143,36 @@ def test_a_model_that_was_never_better_than_infinity_may_go_on():
 
 
 @given(st.lists(st.floats(-3, 3), min_size=1, max_size=12), st.integers(1, 4))
-def test_standings_are_stopping_for_many(losses, patience):
+def test_each_model_stops_by_its_own_losses(losses, patience):
     """Two lanes with the same losses, one of which began stopped."""
-    state, one = Standings.start(np.array([True, False])), Stopping()
-    for loss in losses:
+    state, best, best_epoch = Stopping.start(np.array([True, False])), math.inf, -1
+    for epoch, loss in enumerate(losses):
         state = state.observe(np.array([loss, loss]), np.array([patience] * 2), np.array([99] * 2))
-        one = one.observe(loss)
-        assert (state.best[0], state.best_epoch[0]) == (one.best, one.best_epoch)
-        assert state.improved.tolist() == [one.improved, False]
-        assert state.active[0] == (one.waited < patience)
+        improved = loss < best
+        best, best_epoch = (loss, epoch) if improved else (best, best_epoch)
+        assert (state.best[0], state.best_epoch[0]) == (best, best_epoch)
+        assert state.improved.tolist() == [improved, False]
+        assert state.active[0] == (epoch - best_epoch < patience)
         if not state.active[0]:
             break
 
 
-def test_standings_without_some_and_at_some_places():
+def test_stopping_without_some_and_at_some_places():
     (state,) = observed([[1.0, 2.0, 3.0, 4.0]], [5] * 4, [9] * 4)
     fewer = state.without(np.array([False, True, False, False]))
     assert fewer.active.tolist() == [True, False, True, True]
     assert fewer.best.tolist() == state.best.tolist()
-    table = Standings(
+    table = Stopping(
         *(
             one.reshape(2, 2)
             for one in (fewer.best, fewer.best_epoch, fewer.active, fewer.improved)
         ),
         epoch=7,
     )
-    active = np.array([[True, False]])
-    row = table.at((np.array([[1]]), np.array([[1, 0]])), active)
-    assert row.best.tolist() == [[4.0, 3.0]]
+    row = table.at((np.array([[0]]), np.array([[1, 0]])))
+    assert row.best.tolist() == [[2.0, 1.0]]
     assert row.best_epoch.tolist() == [[0, 0]]
-    assert row.active.tolist() == [[True, False]]
+    assert row.active.tolist() == [[False, True]]
     assert row.epoch == 7
 
 

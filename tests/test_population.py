@@ -21,8 +21,8 @@ from populations import (
 from setwise import InputError
 from setwise.choices import bucket
 from setwise.training import Member, Options
-from setwise.training.chunk import Chunk
-from setwise.training.loop import Program
+from setwise.training.epoch import EpochProgram
+from setwise.training.trainer import Trainer
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
@@ -61,20 +61,22 @@ def test_so_it_is_with_sets_of_all_sizes_weights_context_and_an_outside_option()
 @pytest.mark.parametrize(("narrow", "widths"), [(True, (3, 8, 16, 22)), (False, (22,))])
 def test_so_it_is_with_tasks_whose_buckets_differ(monkeypatch, narrow, widths):
     """In widths and in number: one waits while the other has a batch, in either schedule."""
-    programs, plain = set(), Chunk.start
+    programs, plain = set(), Trainer.start
 
-    def start(chunk):
-        programs.add(chunk._program)
-        return plain(chunk)
+    def start(trainer):
+        programs.add(trainer._program)
+        return plain(trainer)
 
-    monkeypatch.setattr("setwise.training.chunk.worth_compiling", lambda spared: narrow)
-    monkeypatch.setattr("setwise.training.chunk.Chunk.start", start)
-    monkeypatch.setattr("setwise.training.chunk.Chunk.compacted", lambda *_: None)
+    monkeypatch.setattr("setwise.training.trainer.worth_compiling", lambda spared: narrow)
+    monkeypatch.setattr("setwise.training.trainer.Trainer.start", start)
+    monkeypatch.setattr("setwise.training.trainer.Trainer.compacted", lambda *_: None)
     tasks = [task("everything"), task("everything", 2, 0.5)]
     options = replace(DROPPING, batch_size=8, epochs=3)
     other = replace(options, weight_decay=0.3)
-    assert_as_alone([Member(options), Member(other), Member(options, 1, 1)], tasks)
-    assert programs == {Program("cross_entropy", widths, idle=True, gaps=True)}
+    wanted = [Member(options), Member(other), Member(options, 1, 1)]
+    fits = population(wanted, tasks)
+    assert programs == {EpochProgram("cross_entropy", widths, idle=True, gaps=True)}
+    assert_all_alike(fits, [alone(member, tasks) for member in wanted])
 
 
 def test_the_same_call_gives_the_same_bits_and_twins_are_one():
@@ -101,14 +103,14 @@ def test_a_limit_of_lanes_changes_nothing(monkeypatch):
 
 def followed(monkeypatch) -> list[tuple[int, ...]]:
     """Compact whenever a smaller program has room for all; the lanes of every epoch."""
-    shapes, plain = [], Chunk.after
+    shapes, plain = [], Trainer.after
 
-    def after(chunk, progress, prune=None):
-        shapes.append(progress.standings.active.shape)
-        return plain(chunk, progress, prune)
+    def after(trainer, progress, *arguments):
+        shapes.append(progress.stopping.active.shape)
+        return plain(trainer, progress, *arguments)
 
-    monkeypatch.setattr("setwise.training.chunk.worth_compiling", lambda lost: True)
-    monkeypatch.setattr("setwise.training.chunk.Chunk.after", after)
+    monkeypatch.setattr("setwise.training.trainer.worth_compiling", lambda lost: True)
+    monkeypatch.setattr("setwise.training.trainer.Trainer.after", after)
     return shapes
 
 
@@ -141,8 +143,8 @@ def test_going_on_without_the_finished_changes_nothing(monkeypatch, epochs, shap
 
 def test_a_smaller_program_comes_when_lanes_lost_what_it_costs(monkeypatch):
     lanes = followed(monkeypatch)
-    monkeypatch.setattr("setwise.training.chunk.worth_compiling", lambda lost: lost > 4)
-    monkeypatch.setattr("setwise.training.chunk.Chunk._bytes_an_epoch", lambda *_: 1.0)
+    monkeypatch.setattr("setwise.training.trainer.worth_compiling", lambda lost: lost > 4)
+    monkeypatch.setattr("setwise.training.trainer.Trainer._bytes_per_epoch", lambda *_: 1.0)
     population([Member(replace(QUICK, epochs=number)) for number in (1, 2, 6)])
     # After four epochs the first lane has been idle for three, the second for two.
     assert lanes == 4 * [(1, 3)] + 2 * [(1, 1)]

@@ -156,7 +156,7 @@ def test_the_widest_task_says_what_fits(monkeypatch):
     members = [Member(DROPPING, 0, number) for number in (0, 1)]
     several = Population(ZOO["sdw"], SIZES, tasks, members)
     assert several.alike(members[0]) == several.alike(members[1])
-    monkeypatch.setattr("setwise.training.population.Chunk", _refuse)
+    monkeypatch.setattr("setwise.training.population.Trainer", _refuse)
     with pytest.raises(Stop):
         population(members, tasks)
     assert sizes == [several.bytes_of_a_step(members[0])]

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from setwise.choices import bucket, round_up, shuffled_batches
-from setwise.training.chunk import in_step, one_width
+from setwise.training.shards import in_step, one_width
 
 BATCH = 4
 tasks_of_sizes = st.lists(

@@ -12,9 +12,9 @@ import setwise as sw
 from setwise.choices import Encoding, Schema
 from setwise.choices import choices as choices_module
 from setwise.models import ZOO, Sizes
-from setwise.training import Options, checkpoint, fit, fitting, shards
+from setwise.training import Options, checkpoint, fit, shards, trainer
 from setwise.training.device import to_device
-from setwise.training.shards import Batches, Shard, Streamed
+from setwise.training.shards import Shard, ShardBatches, Streamed
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
@@ -64,12 +64,12 @@ def weights(model) -> list[np.ndarray]:
 class SameOrderInMemory(Streamed):
     """All data on the device, as in memory, in the order in which shards would come."""
 
-    def epoch(self, seed, epoch, done=0):
-        data, plan = to_device(self._train.encoded()), self._plan(seed, epoch)
+    def epoch(self, streams, epoch, done=0):
+        data, plan = to_device(self._train.encoded()), self._plan(streams[0].seed, epoch)
         for members, batches in zip(plan.members, plan.batches, strict=True):
             real = batches.sets >= 0
             numbers = np.where(real, members[batches.sets], -1).astype(np.int32)
-            yield Shard(data, Batches(numbers, batches.numbers))
+            yield Shard.of_one(data, ShardBatches(numbers, batches.numbers))
 
 
 @pytest.mark.parametrize(("items", "weighted"), [(3, True), ((2, 9), False)])
@@ -77,7 +77,7 @@ def test_the_same_order_gives_the_same_model_to_the_bit(tmp_path, monkeypatch, i
     train, valid = parts(stored(drawn(items, 600, weighted), tmp_path))
     assert train.choices.on_disk
     streamed = fit(model_of(train), train, valid, OPTIONS)
-    monkeypatch.setattr(fitting, "Streamed", SameOrderInMemory)
+    monkeypatch.setattr(trainer, "Streamed", SameOrderInMemory)
     held = fit(model_of(train), train, valid.encoded(), OPTIONS)
     for mine, yours in zip(weights(streamed.model), weights(held.model), strict=True):
         np.testing.assert_array_equal(mine, yours)
@@ -182,7 +182,7 @@ def test_an_ensemble_on_disk_trains_member_by_member(tmp_path):
     second = jax.tree.map(lambda leaf: leaf[1], eqx.filter(both.model_, eqx.is_array))
     for mine, yours in zip(jax.tree.leaves(second), weights(alone.model_), strict=True):
         np.testing.assert_array_equal(mine, yours)
-    assert {path.name for path in (tmp_path / "kept").iterdir()} == {"member-0", "member-1"}
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == {"0.checkpoint", "1.checkpoint"}
 
 
 def test_comparison_and_tuning_take_data_on_disk(tmp_path):

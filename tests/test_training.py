@@ -16,8 +16,7 @@ from setwise._trees import with_arrays
 from setwise.choices import Schema
 from setwise.models import ZOO, Sizes
 from setwise.training import Options, fit, worse_than_guessing
-from setwise.training.fitting import Fit
-from setwise.training.stopping import Stopping
+from setwise.training.stopping import Fit, Stopping
 
 QUICK = Options(epochs=4, learning_rate=1e-2, patience=10)
 TO_THE_OPTIMUM = Options(
@@ -159,13 +158,13 @@ def test_patience_ends_training():
 
 
 def test_stopping_is_a_pure_state_machine():
-    state = Stopping()
+    state = Stopping.start(np.array([True]))
+    assert state.improved.tolist() == [False]
     seen = []
     for loss in (3.0, 2.0, 2.0, 2.5, 1.0):
-        state = state.observe(loss)
-        seen.append((state.improved, state.waited))
+        state = state.observe(np.array([loss]), np.array([9]), np.array([9]))
+        seen.append((state.improved.item(), state.epoch - state.best_epoch.item()))
     assert seen == [(True, 0), (True, 0), (False, 1), (False, 2), (True, 0)]
-    assert Stopping().improved is False
 
 
 def test_sizes_in_several_buckets_train_as_well_as_in_one():
@@ -249,7 +248,7 @@ def test_ctrl_c_before_the_first_epoch_ends_is_an_interrupt(monkeypatch):
     def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("setwise.training.fitting._Epochs.after", interrupt)
+    monkeypatch.setattr("setwise.training.trainer.Trainer.after", interrupt)
     with pytest.raises(KeyboardInterrupt):
         trained()
 
@@ -304,7 +303,7 @@ def test_a_killed_command_resumes_to_the_same_file(tmp_path):
     subprocess.run(command("whole"), check=True, capture_output=True)
     for _ in range(2):
         running = subprocess.Popen(command("killed"), stderr=subprocess.DEVNULL)
-        checkpoint = tmp_path / "killed.d" / "fit.checkpoint"
+        checkpoint = tmp_path / "killed.d" / "0.checkpoint"
         before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline and running.poll() is None:
@@ -332,7 +331,7 @@ def test_an_interrupted_command_saves_the_best_model_and_says_so(tmp_path):
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and not (folder / "fit.checkpoint").exists():
+    while time.monotonic() < deadline and not (folder / "0.checkpoint").exists():
         time.sleep(0.05)
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=120)
@@ -388,8 +387,9 @@ def test_sound_fits_to_few_sets_are_not_accused(seed):
 
 
 def test_without_a_number_to_stop_on_there_is_no_model(monkeypatch):
+    nothing = np.full((1, 1), np.nan)
     monkeypatch.setattr(
-        "setwise.training.fitting.Validation.__call__", lambda *_: (float("nan"), float("nan"))
+        "setwise.training.trainer.Validation.__call__", lambda *_: (nothing, nothing)
     )
     with pytest.raises(sw.InputError, match="training gave no model: the validation nll was not"):
         trained()

@@ -13,7 +13,7 @@ import setwise as sw
 import together
 from setwise.training import checkpoint, shards
 from setwise.training.processes import Group
-from setwise.training.shards import Batches, largest_share, share
+from setwise.training.shards import ShardBatches, largest_share, share
 
 # Processes that each import and compile: a minute and a half in all.
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_to_compile")]
@@ -115,14 +115,14 @@ def test_numbers_of_workers_need_a_cluster(tmp_path):
 
 
 @st.composite
-def batches(draw) -> Batches:
+def batches(draw) -> ShardBatches:
     """Every set once, in batches of which any may be full, in part or empty."""
     wide = draw(st.integers(1, 12))
     counts = draw(st.lists(st.integers(0, wide), min_size=1, max_size=8))
     order = iter(draw(st.permutations(range(sum(counts)))))
     sets = [[next(order) for _ in range(count)] + [-1] * (wide - count) for count in counts]
     numbers = [0 if count else -1 for count in counts]
-    return Batches(np.array(sets, np.int32), np.array(numbers, np.int32))
+    return ShardBatches(np.array(sets, np.int32), np.array(numbers, np.int32))
 
 
 @given(whole=batches(), processes=st.integers(2, 7), seed=st.integers(0, 9))
@@ -145,7 +145,7 @@ def test_shares_are_a_batch_each_set_once(whole, processes, seed):
 
 def test_a_process_reads_about_its_part_of_a_shard():
     order = np.random.default_rng(0).permutation(64_000).astype(np.int32).reshape(125, 512)
-    whole = Batches(order, np.zeros(125, np.int32))
+    whole = ShardBatches(order, np.zeros(125, np.int32))
     for place in range(8):
         sets = share(whole, Group(8, place)).sets
         spread = np.subtract(*np.percentile(sets[sets >= 0], [99, 1])) / 64_000
@@ -154,7 +154,7 @@ def test_a_process_reads_about_its_part_of_a_shard():
 
 def test_one_process_is_a_group_that_sends_nothing():
     group = Group()
-    whole = Batches(np.array([[3, 1]], np.int32), np.array([0], np.int32))
+    whole = ShardBatches(np.array([[3, 1]], np.int32), np.array([0], np.int32))
     assert share(whole, group) is whole
     assert group.from_first(lambda: b"x") == b"x"
     assert group.total(np.array([1.5, 2.0])).tolist() == [1.5, 2.0]

@@ -95,17 +95,17 @@ def slurm(processes: int, place: int, job: int) -> dict[str, str]:
 
 def slow_to_train(case: Case, folder: Path, seconds: float) -> Any:
     """The choices of a case; training on them takes so long an epoch, and is kept every time."""
-    from setwise.training import checkpoint, fitting
+    from setwise.training import checkpoint, trainer
 
     if seconds:
         checkpoint.SECONDS_BETWEEN_CHECKPOINTS = -1.0
-        validated = fitting._Epochs._validated
+        validated = trainer.Trainer._validated
 
         def slowly(*arguments: Any) -> Any:
             time.sleep(seconds)
             return validated(*arguments)
 
-        fitting._Epochs._validated = slowly
+        trainer.Trainer._validated = slowly
     return choices_of(case, folder)[0]
 
 

@@ -11,7 +11,7 @@ from setwise._errors import InputError
 from setwise.choices import Choices, Schema
 from setwise.estimators.base import comparable, trainable
 from setwise.estimators.trained import TrainedEstimator
-from setwise.training import Task, fit_population
+from setwise.training import Task, check_fits, fit_population
 
 
 def fit_together(
@@ -29,7 +29,7 @@ def fit_together(
         estimator: one that trains by gradients, such as ``setwise.SDA()``, or one for each pair,
             which may train in ways of their own; they stay as they are.
         parts: training and validation sets, in memory.
-        seeds: one a pair.
+        seeds: one per pair.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.generate("mnl", sets=200).choices
@@ -62,12 +62,7 @@ def fit_together(
     ]
     members = [member for task, one in enumerate(fitted) for member in one.members(task)]
     fits = fit_population(blueprint, sizes, tasks, members)
-    for member, fit in zip(members, fits, strict=True):
-        if fit.diverged:
-            raise InputError(
-                f"training with seed {member.seed} on pair {member.task} diverged (its loss is no "
-                f"number); use a learning rate below {member.options.learning_rate:g}"
-            )
+    check_fits(members, fits)
     made = iter(fits)
     for one, (schema, _), task in zip(fitted, learned, tasks, strict=True):
         one.learned(schema, list(islice(made, one.ensemble)), task.valid)

@@ -26,14 +26,13 @@ from setwise.training import (
     Options,
     Task,
     Training,
-    alone,
-    fit,
+    check_fits,
     fit_population,
     resident_or_streamed,
     weigh,
     worse_than_guessing,
 )
-from setwise.training.progress import epoch_bar, population_bar
+from setwise.training.progress import training_bar
 
 CERTAIN = 0.01  # nats per choice
 NESTED = "training__"
@@ -47,8 +46,8 @@ class TrainedEstimator(Estimator):
 
     Fitted attributes: ``history_`` (loss, validation NLL and accuracy of each epoch),
     ``best_epoch_``, ``interrupted_`` (Ctrl-C ended training; the model is the best until then).
-    An ensemble has a list of histories and of best epochs, one a member, and ``weights_``: how much
-    each member counts.
+    An ensemble has a list of histories and of best epochs, one per member, and ``weights_``: how
+    much each member counts.
     """
 
     CHECKS: ClassVar[Mapping[str, Check]] = {
@@ -136,18 +135,20 @@ class TrainedEstimator(Estimator):
             choices, validation = self.parts_of_fit(choices)
         assert validation is not None
         schema, seen = Schema.learn(choices)
-        train, valid = (
-            resident_or_streamed(seen),
-            resident_or_streamed(schema.over(validation)),
-        )
+        task = Task(resident_or_streamed(seen), resident_or_streamed(schema.over(validation)))
+        members = self.members()
         fits: list[Fit | None]
-        if self.ensemble == 1:
-            fits = [self._learn_one(train, valid, schema.width, checkpoint, progress)]
-        elif isinstance(train, Encoded) and isinstance(valid, Encoded) and alone():
-            fits = self._learn_many(Task(train, valid), schema.width, checkpoint, progress)
-        else:
-            fits = self._learn_in_turn(train, valid, schema.width, checkpoint, progress)
-        self.learned(schema, fits, valid)
+        with training_bar(type(self).__name__, members, progress) as bar:
+            try:
+                fits = list(fit_population(
+                    self.blueprint, self.sizes(), [task], members, checkpoint_folder=checkpoint,
+                    on_epoch=None if bar is None else bar.on_epoch,
+                    on_shard=None if bar is None else bar.on_shard,
+                ))  # fmt: skip
+            except Interrupted as early:
+                fits = [early.fits.get(number) for number in range(self.ensemble)]
+        check_fits(members, fits)
+        self.learned(schema, fits, task.valid)
 
     def learned(
         self, schema: Schema, fits: Sequence[Fit | None], valid: Encoded | Encoding
@@ -205,69 +206,6 @@ class TrainedEstimator(Estimator):
     def _alike(self) -> bool:
         """Whether members differ in their seeds only."""
         return len({(one.options, one.blueprint) for one in self.members()}) == 1
-
-    def _learn_one(
-        self,
-        train: Encoded | Encoding,
-        valid: Encoded | Encoding,
-        width: int,
-        checkpoint: Path | None,
-        progress: bool | None,
-        number: int = 0,
-    ) -> Fit:
-        member = self.members()[number]
-        recipe = member.recipe(self.blueprint)
-        model = recipe.initial(width, self.sizes(), jnp.uint32(member.seed))
-        with epoch_bar(type(self).__name__, member.options, progress) as bar:
-            return fit(
-                model, train, valid, member.options, member.seed, checkpoint,
-                None if bar is None else bar.on_epoch, None if bar is None else bar.on_shard,
-            )  # fmt: skip
-
-    def _learn_in_turn(
-        self,
-        train: Encoded | Encoding,
-        valid: Encoded | Encoding,
-        width: int,
-        checkpoint: Path | None,
-        progress: bool | None,
-    ) -> list[Fit | None]:
-        """Members of an ensemble whose data are too large for them to train together.
-
-        Or one of which several processes train at a time. Ctrl-C ends the one that trains, and
-        the rest does not begin.
-        """
-        fits: list[Fit | None] = [None] * self.ensemble
-        for number in range(self.ensemble):
-            folder = checkpoint and checkpoint / f"member-{number}"
-            one = self._learn_one(train, valid, width, folder, progress, number)
-            fits[number] = one
-            if one.interrupted:
-                break
-        return fits
-
-    def _learn_many(
-        self, task: Task, width: int, checkpoint: Path | None, progress: bool | None
-    ) -> list[Fit | None]:
-        """As one population; the first member is the model that would learn alone."""
-        members = self.members()
-        fits: list[Fit | None]
-        with population_bar(type(self).__name__, self.ensemble, progress) as on_epoch:
-            try:
-                fits = list(fit_population(
-                    self.blueprint, self.sizes(), [task], members,
-                    checkpoint_folder=checkpoint, on_epoch=on_epoch,
-                ))  # fmt: skip
-            except Interrupted as early:
-                fits = [early.fits.get(number) for number in range(self.ensemble)]
-        pairs = zip(members, fits, strict=True)
-        bad = [member.seed for member, one in pairs if one is not None and one.diverged]
-        if bad:
-            raise InputError(
-                f"training of the ensemble's member with seed {bad[0]} diverged (its loss is no "
-                f"number); use a learning rate below {self.training_options.learning_rate:g}"
-            )
-        return fits
 
     def _to_artifact(self) -> Artifact:
         params = self.get_params(deep=False) | {"training": self.training.given()}

@@ -1,15 +1,21 @@
 """Training: it knows data and models; neither knows it."""
 
 from setwise import _engine
-from setwise.training.chunk import Prune
 from setwise.training.evaluation import Validation, row_log_probabilities, weigh
-from setwise.training.fitting import Fit, OnEpoch, OnShard, fit, worse_than_guessing
 from setwise.training.newton import Optimum, maximise
 from setwise.training.options import Options, Training
-from setwise.training.population import Elsewhere, Interrupted, fit_population
+from setwise.training.population import (
+    Elsewhere,
+    Interrupted,
+    OnEpoch,
+    check_fits,
+    fit,
+    fit_population,
+)
 from setwise.training.population_plan import Member, Task, trials_together
-from setwise.training.processes import alone
 from setwise.training.shards import resident_or_streamed
+from setwise.training.stopping import Fit, worse_than_guessing
+from setwise.training.trainer import OnShard, Prune
 
 _engine.set_up()
 
@@ -26,7 +32,7 @@ __all__ = [
     "Task",
     "Training",
     "Validation",
-    "alone",
+    "check_fits",
     "fit",
     "fit_population",
     "maximise",

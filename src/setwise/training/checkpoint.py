@@ -1,46 +1,68 @@
-"""Checkpoints: the whole state of a fit, so that a killed one resumes to the identical result."""
+"""The whole state of a fit, and its checkpoint: a killed fit resumes to the identical result."""
 
 import hashlib
 import json
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Bool, Float, Int
 
 from setwise import _tensorfile
-from setwise._arguments import check_all, each, instance, number, whole
+from setwise._arguments import check_all, each, instance, whole
 from setwise._errors import InputError
 from setwise._files import WriteError, make_folder, unfinished
 from setwise._tensorfile import made_elsewhere
 from setwise._trees import named_arrays, with_arrays
 from setwise.choices import Encoded, Encoding
 from setwise.models import Model
-from setwise.training.loop import State
+from setwise.training.epoch import State, taken
 from setwise.training.processes import Group
 from setwise.training.stopping import Stopping
 
-FILE = "fit.checkpoint"
 SECONDS_BETWEEN_CHECKPOINTS = 2.0
-BEGUN = ("shards", "losses", "steps")
 
 
-@dataclass(frozen=True)
-class Progress:
-    """Everything that changes from epoch to epoch."""
+@dataclass(frozen=True, eq=False)
+class TrainingProgress:
+    """Everything that changes from epoch to epoch; arrays have the axes (streams, lanes).
+
+    ``losses`` and ``steps`` are of the epoch that has begun: the sum of the losses of its steps so
+    far, and how many steps that were. ``shards`` of it are done. ``history`` and ``diverged`` go by
+    the members' numbers.
+    """
 
     state: State
     best: Model
-    stopping: Stopping = field(default_factory=Stopping)
-    history: tuple[dict[str, int | float], ...] = ()
-    shards: int = 0  # of the epoch that has begun: how many are done, ...
-    losses: float = 0.0  # ... the sum of the losses of their steps, ...
-    steps: int = 0  # ... and how many steps they were
+    stopping: Stopping
+    losses: Float[np.ndarray, "streams lanes"]
+    steps: Int[np.ndarray, "streams lanes"]
+    shards: int = 0
+    history: Mapping[int, tuple[dict[str, int | float], ...]] = field(default_factory=dict)
+    diverged: frozenset[int] = frozenset()
+
+    @classmethod
+    def start(
+        cls, state: State, best: Model, members: Bool[np.ndarray, "streams lanes"]
+    ) -> "TrainingProgress":
+        """Before the first epoch; lanes without a member are spare."""
+        losses, steps = np.zeros(members.shape), np.zeros(members.shape, np.int64)
+        return cls(state, best, Stopping.start(members), losses, steps)
+
+    def at(self, places: tuple[np.ndarray, ...]) -> "TrainingProgress":
+        """Of the models at these places (streams, lanes) only, between two epochs."""
+        state, best = taken((self.state, self.best), tuple(map(jnp.asarray, places)))
+        return replace(
+            self, state=state, best=best, stopping=self.stopping.at(places),
+            losses=self.losses[places], steps=self.steps[places],
+        )  # fmt: skip
 
 
 def fingerprint(model: Model | None, data: Iterable[Encoded | Encoding], settings: object) -> str:
@@ -63,51 +85,56 @@ def _encoded(data: Encoded | Encoding) -> Iterator[Encoded]:
         yield from (block.encoded() for block in data.blocks())
 
 
-class Keeper:
-    """Keeps the progress of one fit in a file."""
+class CheckpointFile:
+    """Keeps the progress of a fit in a file, and reads it back."""
 
     def __init__(self, path: Path, mark: str):
         self._path, self._mark = path, mark
         self._saved = time.monotonic()
 
-    def resume(self, start: Progress) -> Progress:
+    def resume(self, start: TrainingProgress) -> TrainingProgress:
         """The progress that the file has, or ``start`` if there is none yet."""
-        return resume(self._path, start, self._mark)
+        path, tree = self._path, (start.state, start.best)
+        make_folder(path.parent)
+        unfinished(path.parent)  # removes what a killed fit left
+        if not path.exists():
+            return start
+        arrays, values = _tensorfile.read(path, "checkpoint")
+        with made_elsewhere(path, "state"):
+            if values["fit"] != self._mark:
+                raise InputError(
+                    f"{path} belongs to another fit (other data, options, seed or setwise "
+                    "version); give another checkpoint folder, or delete this one to start anew"
+                )
+            return _progress(with_arrays(tree, arrays), values, start)
 
-    def save_if_due(self, progress: Progress, at_once: bool = False) -> None:
-        """Save if some seconds have passed, or ``at_once``."""
-        if at_once or time.monotonic() - self._saved > SECONDS_BETWEEN_CHECKPOINTS:
+    def save_if_due(self, progress: TrainingProgress) -> None:
+        """Save if some seconds have passed since the last time, or if training is over."""
+        waited = time.monotonic() - self._saved
+        if waited > SECONDS_BETWEEN_CHECKPOINTS or not progress.stopping.active.any():
             save(self._path, progress, self._mark)
             self._saved = time.monotonic()
 
 
-def save(path: Path, progress: Progress, mark: str) -> None:
-    """Write the checkpoint of one fit, replacing the one before in a single step."""
-    write(path, (progress.state, progress.best), _values(progress), mark)
+def save(path: Path, progress: TrainingProgress, mark: str) -> None:
+    """Write the checkpoint of one fit, replacing the one before in a single step.
+
+    If the disk is full, the fit goes on: what it has learned is worth more than a checkpoint.
+    """
+    arrays = named_arrays((progress.state, progress.best))
+    try:
+        _tensorfile.write(path, "checkpoint", arrays, {"fit": mark, **_values(progress)})
+    except WriteError as error:
+        warnings.warn(
+            f"{error}. The fit goes on, but if it is killed now it begins again at the last "
+            "checkpoint that was written",
+            stacklevel=4,
+        )
 
 
-def resume(path: Path, start: Progress, mark: str) -> Progress:
-    """The progress kept in this file, or ``start`` if there is none yet."""
-    kept = read(path, (start.state, start.best), mark)
-    if kept is None:
-        return start
-    with made_elsewhere(path, "state"):
-        check_all(_CHECKS, kept[1])
-        check_all(_STOPPING, kept[1]["stopping"])
-        return _progress(*kept)
-
-
-_STOPPING = {"epoch": whole(-1), "best_epoch": whole(-1)}
-_CHECKS = {
-    "history": each(instance(dict, "delete the file"), 0),
-    "stopping": instance(dict, "delete the file"),
-    "shards": whole(0),
-    "steps": whole(0),
-    "losses": number(),
-}
-
-
-def of_first(group: Group, start: Progress, make: Callable[[], Progress]) -> Progress:
+def of_first(
+    group: Group, start: TrainingProgress, make: Callable[[], TrainingProgress]
+) -> TrainingProgress:
     """The progress that the group's first process makes, on all; ``start`` says what it is like."""
     if group.size == 1:
         return make()
@@ -123,48 +150,50 @@ def of_first(group: Group, start: Progress, make: Callable[[], Progress]) -> Pro
     for name, array in named_arrays(tree).items():
         content, rest = rest[: array.nbytes], rest[array.nbytes :]
         arrays[name] = np.frombuffer(content, array.dtype).reshape(array.shape)
-    return _progress(with_arrays(tree, arrays), json.loads(head))
+    return _progress(with_arrays(tree, arrays), json.loads(head), start)
 
 
-def _values(progress: Progress) -> dict[str, Any]:
-    """What of a progress is no array."""
-    begun = {name: getattr(progress, name) for name in BEGUN}
-    return {"stopping": asdict(progress.stopping), "history": list(progress.history), **begun}
+def _values(progress: TrainingProgress) -> dict[str, Any]:
+    """What of a progress is not in the tree of weights, as plain values."""
+    return {
+        "history": {str(number): list(one) for number, one in progress.history.items()},
+        "diverged": sorted(progress.diverged),
+        "epoch": progress.stopping.epoch,
+        "shards": progress.shards,
+        **{name: array.tolist() for name, array in _small_arrays(progress).items()},
+    }
 
 
-def _progress(tree: Any, values: Mapping[str, Any]) -> Progress:
-    begun = {name: values[name] for name in BEGUN}
-    stopping = Stopping(**values["stopping"])
+def _progress(tree: Any, values: Mapping[str, Any], start: TrainingProgress) -> TrainingProgress:
+    """From a tree of weights and plain values; ``start`` says what the arrays are like."""
+    check_all(_CHECKS, values)
+    found = {}
+    for name, like in _small_arrays(start).items():
+        found[name] = np.array(values[name])
+        if (found[name].shape, found[name].dtype) != (like.shape, like.dtype):
+            raise InputError(f"'{name}' does not fit the members that train")
     state, best = tree
-    return Progress(state, best, stopping, tuple(values["history"]), **begun)
+    return TrainingProgress(
+        state,
+        best,
+        Stopping(**{name: found[name] for name in STOPPING}, epoch=values["epoch"]),
+        found["losses"],
+        found["steps"],
+        values["shards"],
+        {int(number): tuple(records) for number, records in values["history"].items()},
+        frozenset(values["diverged"]),
+    )
 
 
-def write(path: Path, tree: Any, meta: Mapping[str, Any], mark: str) -> None:
-    """Write arrays and plain values, with the mark of the fit they belong to.
-
-    If the disk is full, the fit goes on: what it has learned is worth more than a checkpoint.
-    """
-    try:
-        _tensorfile.write(path, "checkpoint", named_arrays(tree), {"fit": mark, **meta})
-    except WriteError as error:
-        warnings.warn(
-            f"{error}. The fit goes on, but if it is killed now it begins again at the last "
-            "checkpoint that was written",
-            stacklevel=4,
-        )
+STOPPING = ("best", "best_epoch", "active", "improved")
+_CHECKS = {
+    "history": instance(dict, "delete the file"),
+    "diverged": each(whole(0), 0),
+    "epoch": whole(-1),
+    "shards": whole(0),
+}
 
 
-def read(path: Path, tree: Any, mark: str) -> tuple[Any, dict[str, Any]] | None:
-    """The arrays, in a tree like this one, and the plain values; None if there are none yet."""
-    make_folder(path.parent)
-    unfinished(path.parent)  # removes what a killed fit left
-    if not path.exists():
-        return None
-    arrays, meta = _tensorfile.read(path, "checkpoint")
-    with made_elsewhere(path, "state"):
-        if meta["fit"] != mark:
-            raise InputError(
-                f"{path} belongs to another fit (other data, options, seed or setwise version); "
-                "give another checkpoint folder, or delete this one to start anew"
-            )
-        return with_arrays(tree, arrays), meta
+def _small_arrays(progress: TrainingProgress) -> dict[str, np.ndarray]:
+    stopping = {name: getattr(progress.stopping, name) for name in STOPPING}
+    return stopping | {"losses": progress.losses, "steps": progress.steps}

@@ -21,15 +21,15 @@ class DeviceData(NamedTuple):
     weight: Float[Array, " sets"]
 
 
-class Shape(NamedTuple):
-    """Lengths to fill up to, and the weight that counts as one."""
+class DeviceShape(NamedTuple):
+    """Lengths to fill up to (None: round ones), and the weight that counts as one."""
 
-    rows: int
-    sets: int
+    rows: int | None
+    sets: int | None
     mean_weight: float | None
 
 
-def to_device(*parts: Encoded, shape: Shape | None = None) -> DeviceData:
+def to_device(*parts: Encoded, shape: DeviceShape | None = None) -> DeviceData:
     """Move choices to the device, the sets of each part after those of the part before.
 
     Weights are scaled to a mean of one in each part, unless a ``shape`` says what counts as one;

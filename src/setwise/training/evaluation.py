@@ -1,35 +1,39 @@
-"""Log-probabilities of every row, for validation and prediction: sets of any size, any number.
+"""Models on many sets of any size: log-probabilities of every row, and validation.
 
 Which members of an ensemble count, and how much: chosen on the validation part.
 """
 
 import itertools
-import math
 from collections.abc import Iterator, Sequence
+from copy import copy
+from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
 from setwise.choices import Bucket, Encoded, Encoding, bucket, round_up
-from setwise.metrics import Ranks
 from setwise.models import Model
-from setwise.training.device import DeviceData, to_device
-from setwise.training.loop import log_probabilities
+from setwise.training.device import DeviceData, DeviceShape, first_sets, to_device
+from setwise.training.epoch import log_probabilities, validate
+from setwise.training.population_plan import in_memory, validation_batch
 from setwise.training.processes import ALONE, Group
 
 ROWS_A_BATCH = 16_384
 ROWS_A_CHUNK = 2_000_000
+SETS_A_SUM = 512  # sums of more in float32 would lose digits
+OVERHEAD = 0.2
 
 
-class Scorer:
-    """Scores the same choices again and again (as validation does) without moving them again."""
+class RowScorer:
+    """Scores the same choices again and again without moving them again."""
 
     def __init__(self, encoded: Encoded):
         self._offsets = encoded.offsets
         self._data: DeviceData = to_device(encoded)
-        self._buckets = bucket(encoded.sizes, overhead=0.2)
+        self._buckets = bucket(encoded.sizes, overhead=OVERHEAD)
         self._batches = [in_batches(one, _batch_size(one)) for one in self._buckets]
 
     def __call__(self, model: Model) -> Float[np.ndarray, " rows"]:
@@ -45,59 +49,117 @@ class Scorer:
         return flat
 
 
-class Validation:
-    """Mean NLL and accuracy on the same choices, again and again.
+class _ValidationPart(NamedTuple):
+    """Sets on the device, in batches of sets that are at most so wide."""
 
-    In a group every process scores its share of the sets; the results are those of all.
+    data: DeviceData
+    batches: list[tuple[int, Int[jax.Array, "streams steps batch"]]]
+
+
+class Validation:
+    """Mean NLL and accuracy of models on the same choices, again and again.
+
+    Args:
+        tasks: the validation sets.
+        streams: the number of the task that the models of each stream validate on.
+        batch_size: sets per batch; None for models that are alone, whose sets come in buckets of
+            like sizes. That compiles a program per bucket. Many models share one program, as wide
+            as the largest set: compiling would cost more than padding.
+        group: every process scores its share of the sets; the results are those of all.
     """
 
-    def __init__(self, data: Encoded | Encoding, group: Group = ALONE):
-        self.weight = data.weight if isinstance(data, Encoded) else data.choices.weight
-        self._group, sets = group, len(data)
-        begin, end = (sets * part // group.size for part in (group.place, group.place + 1))
-        self._data = data if group.size == 1 else _between(data, begin, end)
-        self._own_weight = None if self.weight is None else self.weight[begin:end]
-        in_memory = isinstance(self._data, Encoded) and end > begin
-        self._score = Scorer(self._data) if in_memory else None  # type: ignore[arg-type]
+    def __init__(
+        self,
+        tasks: Sequence[Encoded | Encoding],
+        streams: Sequence[int] = (0,),
+        batch_size: int | None = None,
+        group: Group = ALONE,
+    ):
+        self._group, self._tasks, self._batch_size = group, tasks, batch_size
+        self._counts = np.array([[len(tasks[task])] for task in streams])
+        self._resident: list[_ValidationPart] | None = None
+        if batch_size is not None:
+            data = to_device(*map(in_memory, tasks))
+            self._resident = [_ValidationPart(data, [self._in_one_width(streams)])]
+        elif isinstance(tasks[0], Encoded):
+            self._resident = list(self._in_buckets())
 
-    def __call__(self, model: Model) -> tuple[float, float]:
-        """By the sets' weights."""
-        nll, top, weight = self._group.total(self._sums(model)).tolist()
+    def of_streams(self, streams: Sequence[int]) -> "Validation":
+        """For fewer of many models; the sets stay where they are."""
+        assert self._resident is not None
+        fewer = copy(self)
+        fewer._counts = np.array([[len(self._tasks[task])] for task in streams])
+        fewer._resident = [_ValidationPart(self._resident[0].data, [self._in_one_width(streams)])]
+        return fewer
+
+    @property
+    def resident(self) -> bool:
+        """Whether the sets stay on the device."""
+        return self._resident is not None
+
+    def __call__(
+        self, models: Model
+    ) -> tuple[Float[np.ndarray, "streams lanes"], Float[np.ndarray, "streams lanes"]]:
+        """NLL and accuracy, by the sets' weights, of models with the axes (streams, lanes)."""
+        sums: Any = np.zeros((2, 1, 1))
+        for part in self._in_buckets() if self._resident is None else self._resident:
+            for width, sets in part.batches:
+                found = validate(models, part.data, sets, width)
+                sums = sums + np.stack([np.asarray(one, np.float64).sum(-1) for one in found])
+        total = self._group.total(sums.ravel()).reshape(sums.shape)
         # Dividing last keeps equal accuracies equal: sums of ones are exact.
-        return nll / weight, top / weight
+        nll, accuracy = total / self._counts
+        return nll, np.where(np.isnan(nll), np.nan, accuracy)  # weights that are not numbers
 
-    def _sums(self, model: Model) -> Float[np.ndarray, " 3"]:
-        """Of this process's sets: NLL and hits by weight, and the weight."""
-        each = [(np.zeros(0), np.zeros(0))]
-        for scores, part in self._scored(model):
-            assert part.chosen is not None
-            nll = -scores[part.offsets[:-1] + part.chosen].astype(np.float64)
-            if np.isnan(nll).any():  # weights that are no numbers have no accuracy either
-                return np.full(3, math.nan)
-            each.append((nll, Ranks.of(scores, part.offsets, part.chosen).top(1)))
-        nll, top = (np.concatenate(values) for values in zip(*each, strict=True))
-        weight = np.ones(len(nll)) if self._own_weight is None else self._own_weight
-        return np.array([nll @ weight, top @ weight, weight.sum()])
+    def measure(self, model: Model) -> tuple[float, float]:
+        """NLL and accuracy of one model."""
+        arrays, static = eqx.partition(model, eqx.is_array)
+        arrays = jax.tree.map(lambda leaf: leaf[None, None], arrays)
+        nll, accuracy = self(eqx.combine(arrays, static))
+        return nll.item(), accuracy.item()
 
-    def of_chosen(self, model: Model) -> Float[np.ndarray, " sets"]:
-        """log P of the chosen item of every set."""
-        own = [
-            scores[part.offsets[:-1] + part.chosen].astype(np.float64)
-            for scores, part in self._scored(model)
-        ]
-        return np.concatenate(self._group.joined(np.concatenate([np.zeros(0), *own])))
+    def _in_buckets(self) -> Iterator[_ValidationPart]:
+        """The sets of the only task, a part at a time, in buckets."""
+        (data,) = self._tasks
+        weight = _weight(data)
+        shape = DeviceShape(None, None, 1.0 if weight is None else float(weight.mean()))
+        for part in _parts(data, self._group):
+            batches = [
+                (one.width, in_batches(one, min(_batch_size(one), SETS_A_SUM))[None])
+                for one in bucket(part.sizes, overhead=OVERHEAD)
+            ]
+            yield _ValidationPart(to_device(part, shape=shape), batches)
 
-    def _scored(self, model: Model) -> Iterator[tuple[Float[np.ndarray, " rows"], Encoded]]:
-        """log P of the rows: of all at once, or, of data on disk, a part at a time."""
-        if len(self._data) == 0:
-            return
-        if isinstance(self._data, Encoded):
-            assert self._score is not None
-            yield self._score(model), self._data
-        else:
-            for block in self._data.blocks():
-                part = block.encoded()
-                yield Scorer(part)(model), part
+    def _in_one_width(
+        self, streams: Sequence[int]
+    ) -> tuple[int, Int[jax.Array, "streams steps batch"]]:
+        """The width of the largest set of all tasks, and the sets of every stream's task."""
+        tasks = list(map(in_memory, self._tasks))
+        most = max(map(len, tasks))
+        size = min(validation_batch(self._batch_size or most), most)
+        steps = -(-most // size)
+        first = first_sets(*tasks)
+        sets = np.full((len(streams), steps * size), -1, np.int32)
+        for row, task in zip(sets, streams, strict=True):
+            row[: len(tasks[task])] = first[task] + np.arange(len(tasks[task]))
+        width = round_up(max(int(task.sizes.max()) for task in tasks))
+        return width, jnp.asarray(sets.reshape(len(sets), steps, size))
+
+
+def _parts(data: Encoded | Encoding, group: Group) -> Iterator[Encoded]:
+    """This process's share of the sets: all at once, or, of data on disk, a part at a time."""
+    begin, end = (len(data) * part // group.size for part in (group.place, group.place + 1))
+    if begin == end:
+        return
+    if isinstance(data, Encoded):
+        yield data if group.size == 1 else _sets(data, begin, end)
+    else:
+        own = data if group.size == 1 else data.take(np.arange(begin, end))
+        yield from (block.encoded() for block in own.blocks())
+
+
+def _weight(data: Encoded | Encoding) -> Float[np.ndarray, " sets"] | None:
+    return data.weight if isinstance(data, Encoded) else data.choices.weight
 
 
 def row_log_probabilities(model: Model, encoded: Encoded) -> Float[np.ndarray, " rows"]:
@@ -105,14 +167,7 @@ def row_log_probabilities(model: Model, encoded: Encoded) -> Float[np.ndarray, "
     number = encoded.offsets[:-1] // ROWS_A_CHUNK
     cuts = np.flatnonzero(np.diff(number)) + 1
     chunks = itertools.pairwise([0, *cuts.tolist(), len(encoded)])
-    return np.concatenate([Scorer(_sets(encoded, *chunk))(model) for chunk in chunks])
-
-
-def _between(data: Encoded | Encoding, begin: int, end: int) -> Encoded | Encoding:
-    """Consecutive sets."""
-    if isinstance(data, Encoded):
-        return _sets(data, begin, end)
-    return data.take(np.arange(begin, end))
+    return np.concatenate([RowScorer(_sets(encoded, *chunk))(model) for chunk in chunks])
 
 
 def _sets(encoded: Encoded, begin: int, end: int) -> Encoded:
@@ -153,7 +208,7 @@ def select(
     small validation part is hardly fitted, and members that only add noise get nothing.
 
     Args:
-        log_p: log P of what was chosen in each validation set, one row a member.
+        log_p: log P of what was chosen in each validation set, one row per member.
         weight: of the sets.
 
     >>> log_p = np.log([[0.9, 0.1], [0.1, 0.9], [0.1, 0.1]])
@@ -172,5 +227,11 @@ def select(
 
 def weigh(models: Sequence[Model], valid: Encoded | Encoding) -> Float[np.ndarray, " members"]:
     """:func:`select` for models that were trained, by the weights of the validation sets."""
-    validation = Validation(valid, Group.current())
-    return select(np.stack([validation.of_chosen(model) for model in models]), validation.weight)
+    group, own = Group.current(), [np.zeros((len(models), 0))]
+    for part in _parts(valid, group):
+        assert part.chosen is not None
+        score, rows = RowScorer(part), part.offsets[:-1] + part.chosen
+        own.append(np.stack([score(model)[rows].astype(np.float64) for model in models]))
+    every = group.joined(np.concatenate(own, 1))
+    log_p = np.concatenate([one.reshape(len(models), -1) for one in every], 1)
+    return select(log_p, _weight(valid))

@@ -1,40 +1,47 @@
-"""Chunks of a population elsewhere: each is the program that it would be here, on a worker.
+"""Many models at once: one recipe with arrays of hyper-parameters, seeds and parts of the data.
 
-Which members train together is decided here, so that rounding is the same wherever they do.
-
-Many models at once: one recipe with arrays of hyper-parameters, seeds and parts of the data.
-
-Each member gets the result that :func:`setwise.training.fit` would give it alone, up to rounding.
+Each member gets the result that it would get alone, up to rounding. One model alone, as
+:func:`fit` trains it, is a population of one. Members train here or on workers elsewhere: which of
+them train together is decided here, so that rounding is the same wherever they do.
 """
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from setwise._errors import InputError
 from setwise._executor import Crew, Parcel, Tell
-from setwise.models import Blueprint, Sizes
-from setwise.training.chunk import Chunk, Keeper, Progress, Prune
-from setwise.training.fitting import Fit, OnEpoch
+from setwise.choices import Encoded, Encoding
+from setwise.models import Blueprint, Model, Sizes
+from setwise.training.checkpoint import TrainingProgress
+from setwise.training.options import Options
 from setwise.training.population_plan import (
+    GivenModel,
     Layout,
     Member,
     Population,
+    Stream,
     Task,
     lanes_in_memory,
     most_lanes,
     plan,
 )
+from setwise.training.processes import alone
+from setwise.training.stopping import Fit
+from setwise.training.trainer import OnShard, Prune, Trainer, train_members
 
-FitChunk = Callable[[Chunk, Prune | None, Callable[[Progress], None]], dict[int, Fit]]
+OnEpoch = Callable[[Mapping[str, int | float]], None]
+"""Called after every epoch with a record of it."""
+
 Asked = tuple[int, dict[int, float]]
 """An epoch, and the validation losses of those in training."""
 
 
-class Sent(NamedTuple):
-    """A chunk on its way."""
+class TrainingJob(NamedTuple):
+    """Members that train as one program, for a worker."""
 
-    fit: FitChunk
     tasks: Parcel
     blueprint: Blueprint
     sizes: Sizes
@@ -44,15 +51,16 @@ class Sent(NamedTuple):
 
 
 class Elsewhere:
-    """A crew that has the data of some tasks, and trains chunks of populations on them."""
+    """A crew that has the data of some tasks, and trains parts of populations on them."""
 
     def __init__(self, crew: Crew, tasks: Sequence[Task]):
         self._crew, self._tasks = crew, crew.put(list(tasks))
 
     def fits(
         self,
-        fit: FitChunk,
-        population: Population,
+        blueprint: Blueprint,
+        sizes: Sizes,
+        members: Sequence[Member],
         layouts: Sequence[Layout],
         prune: Prune | None,
         on_epoch: OnEpoch | None,
@@ -60,23 +68,20 @@ class Elsewhere:
         """What became of each member; ``prune`` is asked there, and hears of it here later."""
         training = {number: len(layout.members) for number, layout in enumerate(layouts)}
 
-        def sent(number: int) -> Sent:
-            one = population
-            return Sent(
-                fit, self._tasks, one.blueprint, one.sizes, one.members, layouts[number], prune
-            )
+        def job(number: int) -> TrainingJob:
+            return TrainingJob(self._tasks, blueprint, sizes, members, layouts[number], prune)
 
         def on_told(number: int, told: Mapping[str, int]) -> None:
             training[number] = told["training"]
             if on_epoch is not None:
-                left, every = sum(training.values()), len(population.members)
+                left, every = sum(training.values()), len(members)
                 on_epoch({
                     "epoch": told["epoch"], "training": left, "finished": every - left,
                     "members": every,
                 })  # fmt: skip
 
         found: dict[int, Fit] = {}
-        for _, (fits, asked) in self._crew.each(_trained, len(layouts), sent, on_told):
+        for _, (fits, asked) in self._crew.each(_train_job, len(layouts), job, on_told):
             found |= fits
             if prune is not None:
                 for epoch, losses in asked:
@@ -84,22 +89,22 @@ class Elsewhere:
         return found
 
 
-def _trained(sent: Sent, tell: Tell) -> tuple[dict[int, Fit], list[Asked]]:
-    """On a worker: the fits of a chunk, and what was asked about pruning."""
-    population = Population(sent.blueprint, sent.sizes, sent.tasks.open(), sent.members)
+def _train_job(job: TrainingJob, tell: Tell) -> tuple[dict[int, Fit], list[Asked]]:
+    """On a worker: the fits of a layout, and what was asked about pruning."""
+    population = Population(job.blueprint, job.sizes, job.tasks.open(), job.members)
     asked: list[Asked] = []
 
     def ask(epoch: int, losses: Mapping[int, float]) -> Collection[int]:
-        assert sent.prune is not None
+        assert job.prune is not None
         asked.append((epoch, dict(losses)))
-        return sent.prune(epoch, losses)
+        return job.prune(epoch, losses)
 
-    def report(progress: Progress) -> None:
-        active: Any = progress.standings.active
-        tell({"epoch": progress.standings.epoch, "training": int(active.sum())})
+    def report(progress: TrainingProgress) -> None:
+        stopping = progress.stopping
+        tell({"epoch": stopping.epoch, "training": int(stopping.active.sum())})
 
-    chunk = Chunk(population, sent.layout)
-    return sent.fit(chunk, None if sent.prune is None else ask, report), asked
+    prune = None if job.prune is None else ask
+    return train_members(Trainer(population, job.layout), prune, report), asked
 
 
 class Interrupted(KeyboardInterrupt):
@@ -108,6 +113,34 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, fits: Mapping[int, Fit]):
         super().__init__()
         self.fits = dict(fits)
+
+
+def fit(
+    model: Model,
+    train: Encoded | Encoding,
+    valid: Encoded | Encoding,
+    options: Options,
+    seed: int = 0,
+    checkpoint_folder: Path | None = None,
+    on_epoch: OnEpoch | None = None,
+    on_shard: OnShard | None = None,
+) -> Fit:
+    """Train one model until validation stops improving; the best weights are kept.
+
+    Encoded data stay on the device; an :class:`~setwise.choices.Encoding` is read anew in every
+    epoch, shard after shard (:mod:`setwise.training.shards`). Ctrl-C ends training early with the
+    best model so far. With a checkpoint folder, a killed fit goes on where it was, at the last
+    shard, and ends with the identical model. ``on_epoch`` is called with the epoch's record: epoch,
+    loss, nll, accuracy and best (so far).
+
+    Where JAX runs on several processes, all call this together (:mod:`setwise.training.processes`).
+    The first of them keeps the checkpoint, from which any number of processes goes on.
+    """
+    members = [Member(options, seed)]
+    population = Population(GivenModel(model), Sizes(), [Task(train, valid)], members)
+    fits = _fit_here(population, 1, None, checkpoint_folder, on_epoch, on_shard)
+    check_fits(members, fits)
+    return fits[0]
 
 
 def fit_population(
@@ -120,6 +153,7 @@ def fit_population(
     prune: Prune | None = None,
     checkpoint_folder: Path | None = None,
     on_epoch: OnEpoch | None = None,
+    on_shard: OnShard | None = None,
     elsewhere: Elsewhere | None = None,
 ) -> list[Fit]:
     """Train every member until its validation stops improving; its best weights are kept.
@@ -130,83 +164,107 @@ def fit_population(
         tasks: training and validation sets; a member names one by its number.
         members: how each one trains. Members train as one program if they agree in the recipe,
             the batch size, the objective, the form of weight decay and the number of features.
+            If sets are read from disk, or JAX runs on several processes, members train one after
+            the other.
         at_least: lanes to compile for, where fewer members come now than will later.
         prune: says after every epoch which members should stop.
         checkpoint_folder: keeps the state, so that the same call after a kill goes on from there
             and ends with the identical models.
-        on_epoch: called after every epoch of a chunk with the epoch and how many members there
-            are, are training, and have finished.
-        elsewhere: a crew that trains the chunks and has the data of these tasks; it keeps no
+        on_epoch: called after every epoch with the epoch and how many members there are, are
+            training, and have finished; if one member trains, also with its loss, its validation
+            nll and accuracy, and the best of what it stops on.
+        on_shard: called after every shard of an epoch, where sets are read from disk.
+        elsewhere: a crew that trains the members and has the data of these tasks; it keeps no
             state in a folder.
 
     Ctrl-C ends training early if every member has a model by then, and is :class:`Interrupted` if
     some have.
     """
     population = Population(blueprint, sizes, tasks, members)
-    layouts = plan(members, population.alike, _limit(population), at_least)
-    if elsewhere is not None:
-        fits = elsewhere.fits(_fit_chunk, population, layouts, prune, on_epoch)
-        return [fits[number] for number in range(len(members))]
-    fits = {}
-    for place, layout in enumerate(layouts):
+    if elsewhere is None:
+        return _fit_here(population, at_least, prune, checkpoint_folder, on_epoch, on_shard)
+    layouts = _layouts(population, at_least)
+    fits = elsewhere.fits(blueprint, sizes, members, layouts, prune, on_epoch)
+    return [fits[number] for number in range(len(members))]
+
+
+def check_fits(members: Sequence[Member], fits: Sequence[Fit | None]) -> None:
+    """Refuse fits that gave no model, or whose loss was not a number; None is one that never was.
+
+    >>> bad = Fit(None, ({"epoch": 0, "loss": math.nan},), -1, diverged=True)
+    >>> check_fits([Member(seed=3)], [bad])
+    Traceback (most recent call last):
+    ...
+    setwise._errors.InputError: training diverged in epoch 0 (its loss is nan); use a learning ...
+    """
+    several = len({one.task for one in members}) > 1
+    for member, one in zip(members, fits, strict=True):
+        if one is None or not one.history:
+            continue
+        last, rate = one.history[-1], member.options.learning_rate
+        who = "training" if len(members) == 1 else f"training with seed {member.seed}"
+        who += f" on pair {member.task}" if several else ""
+        if not math.isfinite(last["loss"]):
+            raise InputError(
+                f"{who} diverged in epoch {last['epoch']} (its loss is {last['loss']}); "
+                f"use a learning rate below {rate:g}"
+            )
+        if one.best_epoch < 0:
+            raise InputError(
+                f"{who} gave no model: the validation {member.options.stop_on} was not a number "
+                f"in any epoch; use a learning rate below {rate:g}, and check the columns of the "
+                "validation sets for extreme values"
+            )
+
+
+def _fit_here(
+    population: Population,
+    at_least: int,
+    prune: Prune | None,
+    checkpoint_folder: Path | None,
+    on_epoch: OnEpoch | None,
+    on_shard: OnShard | None,
+) -> list[Fit]:
+    """The fits of all members in this process, one layout after the other."""
+    fits: dict[int, Fit] = {}
+    every = len(population.members)
+    for place, layout in enumerate(_layouts(population, at_least)):
         if any(one.interrupted for one in fits.values()):
-            raise Interrupted(fits)  # members of later chunks have no model yet
-        others = len(members) - len(layout.members)
+            raise Interrupted(fits)  # members of later layouts have no model yet
+        others = every - len(layout.members)
         report = None if on_epoch is None else partial(_report, on_epoch, len(fits), others)
         path = None if checkpoint_folder is None else checkpoint_folder / f"{place}.checkpoint"
         try:
-            fits |= _fit_chunk(Chunk(population, layout), prune, report, path)
+            trainer = Trainer(population, layout)
+            fits |= train_members(trainer, prune, report, on_shard, path)
         except KeyboardInterrupt:
             if fits:
                 raise Interrupted(fits) from None
             raise
-    return [fits[number] for number in range(len(members))]
+    return [fits[number] for number in range(every)]
 
 
-def _limit(population: Population) -> int:
-    """The most lanes of a chunk: what is fast on this device, and fits."""
-    by_cost = sorted(population.members, key=population.cost)
+def _layouts(population: Population, at_least: int) -> list[Layout]:
+    """Who trains with whom."""
+    members = population.members
+    one_by_one = not alone() or not all(task.resident for task in population.tasks)
+    if one_by_one or max(at_least, len(members)) == 1:
+        return [Layout((Stream(one.task, one.seed, (n,)),), 1) for n, one in enumerate(members)]
+    by_cost = sorted(members, key=population.cost)
     largest = {population.recipe(member): member for member in by_cost}
     most = max(population.bytes_of_a_step(member) for member in largest.values())
-    return min(most_lanes(), lanes_in_memory(most))
+    limit = min(most_lanes(), lanes_in_memory(most))  # what is fast on this device, and fits
+    return plan(members, population.alike, limit, at_least)
 
 
-def _fit_chunk(
-    chunk: Chunk,
-    prune: Prune | None,
-    report: Callable[[Progress], None] | None,
-    checkpoint: Path | None = None,
-) -> dict[int, Fit]:
-    progress = chunk.start()
-    fits: dict[int, Fit] = {}
-    keeper = None if checkpoint is None else Keeper(chunk, progress, checkpoint)
-    if keeper is not None:
-        progress = keeper.resume(progress)
-    try:
-        while progress.standings.active.any():
-            smaller = chunk.compacted(progress) if keeper is None else None
-            if smaller is not None:
-                fits |= chunk.fits(progress)
-                chunk, progress = smaller
-            progress = chunk.after(progress, prune)
-            if report is not None:
-                report(progress)
-            if keeper is not None:
-                keeper.save(progress)
-    except KeyboardInterrupt:
-        if (progress.standings.best_epoch < 0)[chunk.real].any():
-            raise
-        return fits | chunk.fits(progress, interrupted=True)
-    return fits | chunk.fits(progress)
-
-
-def _report(on_epoch: OnEpoch, finished: int, others: int, progress: Progress) -> None:
+def _report(on_epoch: OnEpoch, finished: int, others: int, progress: TrainingProgress) -> None:
     """Tell how far a population is, if so many members finished before and train elsewhere."""
-    training = int(progress.standings.active.sum())
+    training = int(progress.stopping.active.sum())
     here = len(progress.history)
-    on_epoch({
-        "epoch": progress.standings.epoch,
-        "training": training,
-        "finished": finished + here - training,
-        "members": others + here,
-    })  # fmt: skip
+    record: dict[str, int | float] = {
+        "epoch": progress.stopping.epoch, "training": training,
+        "finished": finished + here - training, "members": others + here,
+    }  # fmt: skip
+    if here == 1:
+        record |= next(iter(progress.history.values()))[-1]
+    on_epoch(record)

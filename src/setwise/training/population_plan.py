@@ -1,6 +1,6 @@
-"""How many models to train at once: what is fastest on a CPU, what fits on an accelerator.
+"""Who trains together: the members of a population, and how they are packed into programs.
 
-Who trains together: the members of a population, and how they are packed into chunks.
+How many models to train at once: what is fastest on a CPU, what fits on an accelerator.
 """
 
 import os
@@ -8,14 +8,14 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.extend.core import jaxprs_in_params
 
-from setwise.choices import Bucket, Encoded, bucket
+from setwise.choices import Bucket, Encoded, Encoding, bucket
 from setwise.models import Blueprint, Model, Sizes
 from setwise.training.options import Options
 
@@ -115,10 +115,44 @@ def _on_cpu() -> bool:
 
 
 class Task(NamedTuple):
-    """Sets to learn from, and sets to stop on: one split of the data."""
+    """Sets to learn from, and sets to stop on: one split of the data.
 
-    train: Encoded
-    valid: Encoded
+    Encoded sets stay on the device. An :class:`~setwise.choices.Encoding` is read from disk again
+    in every epoch (:mod:`setwise.training.shards`).
+    """
+
+    train: Encoded | Encoding
+    valid: Encoded | Encoding
+
+    @property
+    def resident(self) -> bool:
+        """Whether all sets are in memory."""
+        return isinstance(self.train, Encoded) and isinstance(self.valid, Encoded)
+
+
+def in_memory(sets: Encoded | Encoding) -> Encoded:
+    """Sets that are known to be in memory."""
+    assert isinstance(sets, Encoded)
+    return sets
+
+
+@dataclass(frozen=True)
+class GivenModel:
+    """A recipe that is a model with its initial weights, in place of a blueprint."""
+
+    model: Model
+
+    def initial(self, features: int, sizes: Sizes, seed: jax.Array) -> Model:
+        """The model, whatever the seed."""
+        return self.model
+
+    def skeleton(self, features: int, sizes: Sizes) -> Model:
+        """The model."""
+        return self.model
+
+
+Recipe = Blueprint | GivenModel
+SomeRecipe = TypeVar("SomeRecipe", Blueprint, Recipe)
 
 
 @dataclass(frozen=True)
@@ -133,7 +167,7 @@ class Member:
     task: int = 0
     blueprint: Blueprint | None = None
 
-    def recipe(self, shared: Blueprint) -> Blueprint:
+    def recipe(self, shared: SomeRecipe) -> SomeRecipe | Blueprint:
         """What its model is built from, where others have the shared one."""
         return shared if self.blueprint is None else self.blueprint
 
@@ -142,7 +176,7 @@ class Member:
 class Population:
     """A recipe, the tasks, and the members that learn them."""
 
-    blueprint: Blueprint
+    blueprint: Recipe
     sizes: Sizes
     tasks: Sequence[Task]
     members: Sequence[Member]
@@ -157,7 +191,7 @@ class Population:
         return self.batch_size(member) * self.buckets[member.task][-1].width
 
     def batch_size(self, member: Member) -> int:
-        """Sets a step, at most all sets of the largest bucket."""
+        """Sets per step, at most all sets of the largest bucket."""
         largest = max(len(one.sets) for one in self.buckets[member.task])
         return min(member.options.batch_size, largest)
 
@@ -179,22 +213,27 @@ class Population:
 
     def alike(self, member: Member) -> Hashable:
         """Members of which this is the same can train as one program."""
-        train = self.tasks[member.task].train
-        widths = train.items.shape[1], train.context.shape[1]
         options = member.options
         return (
             self.recipe(member), self.batch_size(member), options.objective,
-            options.decoupled_weight_decay, widths,
+            options.decoupled_weight_decay, self._widths(member.task),
         )  # fmt: skip
 
-    def recipe(self, member: Member) -> Blueprint:
+    def recipe(self, member: Member) -> Recipe:
         """What the member's model is built from."""
         return member.recipe(self.blueprint)
 
     def features(self, task: int) -> int:
         """The width of a row, context included."""
+        return sum(self._widths(task))
+
+    def _widths(self, task: int) -> tuple[int, int]:
+        """The numbers of features of an item and of a set."""
         train = self.tasks[task].train
-        return train.items.shape[1] + train.context.shape[1]
+        if isinstance(train, Encoded):
+            return train.items.shape[1], train.context.shape[1]
+        items, context = (sum(one.width for one in part) for part in (train.items, train.context))
+        return items + train.outside, context
 
 
 class Stream(NamedTuple):
@@ -229,7 +268,7 @@ def plan(
         members: the population.
         alike: members train together only if this says the same of them.
         limit: the most lanes of a layout.
-        at_least: lanes a stream to make room for (within the limit), so that a program compiled
+        at_least: lanes per stream to make room for (within the limit), so that a program compiled
             for many members serves few.
 
     >>> members = [Member(task=task) for task in (0, 0, 0, 1, 1)]
@@ -252,8 +291,8 @@ def plan(
             for (task, seed), numbers in streams.items()
             for first in range(0, len(numbers), lanes)
         ]
-        chunks = -(-len(pieces) // max(1, limit // lanes))
-        together = -(-len(pieces) // chunks)  # evenly, so that all chunks are one program
+        parts = -(-len(pieces) // max(1, limit // lanes))
+        together = -(-len(pieces) // parts)  # evenly, so that all layouts are one program
         layouts += [
             Layout(tuple(pieces[first : first + together]), lanes)
             for first in range(0, len(pieces), together)

@@ -3,56 +3,63 @@
 import html
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 from setwise._arguments import flag, optional
-from setwise.training import OnEpoch, Options
+from setwise.training.options import Options  # noqa: F401 (of an example)
+from setwise.training.population_plan import Member
 
 SECONDS_BETWEEN_LINES = 10.0
 SECONDS_BETWEEN_LOOKS = 0.2  # in a notebook: each is a message to the browser
 
 
-class EpochBar:
-    """Draws epochs with their loss and, where epochs are long, how far the current one is."""
+class TrainingBar:
+    """Draws the epochs of one model, or how many of several models have finished.
 
-    def __init__(self, draw: Callable[[int, str], None], options: Options):
-        self._draw, self._options, self._state = draw, options, ""
+    Where epochs are long, it also says how far the current one is.
+    """
+
+    def __init__(self, draw: Callable[[int, str], None], members: int, stop_on: str):
+        self._draw, self._one, self._stop_on = draw, members == 1, stop_on
+        self._done, self._state = 0, ""
 
     def on_epoch(self, record: Mapping[str, int | float]) -> None:
         """After an epoch."""
-        stop_on = self._options.stop_on
-        self._state = f"loss {record['loss']:.4f}  best {stop_on} {record['best']:.4f}"
-        self._draw(int(record["epoch"]) + 1, self._state)
+        if self._one:
+            self._done = int(record["epoch"]) + 1
+            self._state = f"loss {record['loss']:.4f}  best {self._stop_on} {record['best']:.4f}"
+        else:
+            self._done = int(record["finished"])
+            self._state = f"{record['training']} training, epoch {record['epoch']}"
+        self._draw(self._done, self._state)
 
     def on_shard(self, epoch: int, done: int, shards: int) -> None:
         """After a shard of an epoch."""
-        self._draw(epoch, f"{self._state}  {100 * done // shards} % of epoch {epoch + 1}".strip())
+        part = f"{100 * done // shards} % of epoch {epoch + 1}"
+        self._draw(self._done, f"{self._state}  {part}".strip())
 
 
 @contextmanager
-def epoch_bar(title: str, options: Options, wanted: bool | None) -> Iterator[EpochBar | None]:
-    """The bar of one fit, or None where nobody watches."""
-    with _bar("epoch", title, options.epochs, wanted) as draw:
-        yield None if draw is None else EpochBar(draw, options)
-
-
-@contextmanager
-def population_bar(title: str, members: int, wanted: bool | None) -> Iterator[OnEpoch | None]:
-    """A callback that draws the bar of a population, or None where nobody watches."""
-    with _bar("model", title, members, wanted) as draw:
-        if draw is None:
+def training_bar(
+    title: str, members: Sequence[Member], wanted: bool | None
+) -> Iterator[TrainingBar | None]:
+    """The bar of a fit, or None where nobody watches."""
+    options = members[0].options
+    unit, total = ("epoch", options.epochs) if len(members) == 1 else ("model", len(members))
+    with nullcontext(_told.get()) if _told.get() else drawn(wanted) as show:
+        if show is None:
             yield None
             return
 
-        def on_epoch(record: Mapping[str, int | float]) -> None:
-            state = f"{record['training']} training, epoch {record['epoch']}"
-            draw(int(record["finished"]), state)
+        def draw(done: int, state: str) -> None:
+            show(Stand(title, unit, total, done, state))
 
-        yield on_epoch
+        draw(0, "compiling …")
+        yield TrainingBar(draw, len(members), options.stop_on)
 
 
 @dataclass(frozen=True)
@@ -79,7 +86,7 @@ def told_to(tell: Callable[[Stand], None]) -> Iterator[None]:
     """Fits in this block tell how they stand, for others to draw, and draw no bar themselves.
 
     >>> with told_to(lambda stand: print(stand.title, stand.done, "of", stand.total)):
-    ...     with epoch_bar("SDW", Options(epochs=9), wanted=None) as bar:
+    ...     with training_bar("SDW", [Member(Options(epochs=9))], wanted=None) as bar:
     ...         bar.on_epoch({"epoch": 3, "loss": 1.0, "best": 1.1})
     SDW 0 of 9
     SDW 4 of 9
@@ -215,16 +222,3 @@ def _on_terminal() -> Iterator[Callable[[Stand], None]]:
             )  # fmt: skip
 
         yield draw
-
-
-@contextmanager
-def _bar(
-    unit: str, title: str, total: int, wanted: bool | None
-) -> Iterator[Callable[[int, str], None] | None]:
-    """Draws, or tells, how many units are done, and a few words."""
-    with nullcontext(_told.get()) if _told.get() else drawn(wanted) as show:
-        if show is None:
-            yield None
-            return
-        show(Stand(title, unit, total, 0, "compiling …"))
-        yield lambda done, state: show(Stand(title, unit, total, done, state))

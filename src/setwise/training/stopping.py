@@ -1,4 +1,4 @@
-"""Early stopping as a pure state machine: no clock, no files, no model."""
+"""Early stopping as a pure state machine (no clock, no files, no model), and how training ended."""
 
 import math
 from dataclasses import dataclass, replace
@@ -6,45 +6,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-
-@dataclass(frozen=True)
-class Stopping:
-    """The best validation loss so far and how long ago it was.
-
-    >>> state = Stopping()
-    >>> for loss in (1.0, 0.8, 0.9, 0.85):
-    ...     state = state.observe(loss)
-    >>> state.best, state.best_epoch, state.waited, state.improved
-    (0.8, 1, 2, False)
-    """
-
-    best: float = math.inf
-    best_epoch: int = -1
-    epoch: int = -1
-
-    def observe(self, loss: float) -> "Stopping":
-        """The state after one more epoch with this validation loss (lower is better)."""
-        epoch = self.epoch + 1
-        if loss < self.best:
-            return Stopping(loss, epoch, epoch)
-        return Stopping(self.best, self.best_epoch, epoch)
-
-    @property
-    def waited(self) -> int:
-        """Epochs since the best one."""
-        return self.epoch - self.best_epoch
-
-    @property
-    def improved(self) -> bool:
-        """Whether the last epoch was the best."""
-        return self.epoch >= 0 and self.waited == 0
+from setwise.choices import Encoded, Encoding
+from setwise.models import Model
 
 
 @dataclass(frozen=True, eq=False)
-class Standings:
-    """:class:`Stopping` for many models at once, with who is still training.
+class Stopping:
+    """The best validation loss of each model so far, its epoch, and which models still train.
 
-    >>> state = Standings.start(np.array([True, True]))
+    >>> state = Stopping.start(np.array([True, True]))
     >>> for losses in ([1.0, 1.0], [0.5, 2.0], [0.6, 2.0]):
     ...     state = state.observe(np.array(losses), np.array([2, 2]), np.array([9, 9]))
     >>> state.best.tolist(), state.best_epoch.tolist(), state.active.tolist()
@@ -58,7 +28,7 @@ class Standings:
     epoch: int
 
     @classmethod
-    def start(cls, active: Bool[np.ndarray, "*models"]) -> "Standings":
+    def start(cls, active: Bool[np.ndarray, "*models"]) -> "Stopping":
         """Before the first epoch; models that are not active never count."""
         shape = active.shape
         nobody = np.zeros(shape, bool)
@@ -69,23 +39,55 @@ class Standings:
         losses: Float[np.ndarray, "*models"],
         patience: Int[np.ndarray, "*models"],
         epochs: Int[np.ndarray, "*models"],
-    ) -> "Standings":
+    ) -> "Stopping":
         """After one more epoch with these validation losses; NaN ends a model's training."""
         epoch = self.epoch + 1
         improved = self.active & (losses < self.best)
         best_epoch = np.where(improved, epoch, self.best_epoch)
         waited = (best_epoch >= 0) & (epoch - best_epoch >= patience)
         active = self.active & ~np.isnan(losses) & ~waited & (epoch + 1 < epochs)
-        return Standings(np.where(improved, losses, self.best), best_epoch, active, improved, epoch)
+        return Stopping(np.where(improved, losses, self.best), best_epoch, active, improved, epoch)
 
-    def without(self, stopped: Bool[np.ndarray, "*models"]) -> "Standings":
-        """With these models out of the race."""
+    def without(self, stopped: Bool[np.ndarray, "*models"]) -> "Stopping":
+        """With the training of these models ended."""
         return replace(self, active=self.active & ~stopped)
 
-    def at(
-        self, places: tuple[np.ndarray, np.ndarray], active: Bool[np.ndarray, "*models"]
-    ) -> "Standings":
-        """Of the models at these places; ``active`` says which of them train on."""
-        return Standings(
-            self.best[places], self.best_epoch[places], active, self.improved[places], self.epoch
-        )
+    def at(self, places: tuple[np.ndarray, ...]) -> "Stopping":
+        """Of the models at these places."""
+        each = (self.best, self.best_epoch, self.active, self.improved)
+        best, best_epoch, active, improved = (values[places] for values in each)
+        return Stopping(best, best_epoch, active, improved, self.epoch)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What training gives: the best model, what happened, and how it ended.
+
+    ``interrupted``: Ctrl-C ended it. ``diverged``: its training loss or its validation NLL was not
+    a number. In a population that ends the training of this member only.
+    """
+
+    model: Model
+    history: tuple[dict[str, int | float], ...]
+    best_epoch: int
+    interrupted: bool = False
+    diverged: bool = False
+
+
+def worse_than_guessing(one: Fit, valid: Encoded | Encoding) -> float | None:
+    """The lowest validation NLL, if it is clearly above that of equal chances; else None.
+
+    Equal chances have the mean of log n over sets of n items. An NLL of m sets has noise of about
+    1 / sqrt(m), so that a sound fit to few sets may lie a little above: three times the noise,
+    and a tenth more, is clear. A fit that was still getting better when its epochs ended may only
+    need more of them: there, twice the NLL of equal chances is clear.
+    """
+    weight = valid.weight if isinstance(valid, Encoded) else valid.choices.weight
+    share = np.ones(len(valid)) if weight is None else np.asarray(weight, np.float64)
+    share = share / share.sum()
+    guessing = float(share @ np.log(valid.sizes))
+    noise = float(np.sqrt((share**2).sum()))  # 1 / sqrt(m) without weights
+    each = [record["nll"] for record in one.history]
+    reached = min(each, default=0.0)
+    margin = guessing if each[-1:] == [reached] else 0.1
+    return reached if reached > guessing + margin + 3 * noise else None

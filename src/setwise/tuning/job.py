@@ -220,7 +220,9 @@ class Job:
             result["best_epoch"] = [fit.best_epoch for fit in fits]
             result["epochs"] = max(len(fit.history) for fit in fits)
             model = self._learned(one.task, one.estimator, fits).model_
-            measured = dict(zip(("nll", "accuracy"), self._valid(one.task)(model), strict=True))
+            measured = dict(
+                zip(("nll", "accuracy"), self._valid(one.task).measure(model), strict=True)
+            )
         result |= {name: float(measured[name]) for name in ("nll", "accuracy")}
         value = result[self._measure]
         self.studies[one.task].finish(one.claim, value, result, pruned)
@@ -240,7 +242,7 @@ class Job:
     def _valid(self, task: int) -> Validation:
         """Measures models on a task's validation sets, which stay on the device."""
         if task not in self._validations:
-            self._validations[task] = Validation(self._tasks[task].valid)
+            self._validations[task] = Validation([self._tasks[task].valid])
         return self._validations[task]
 
     def _skeletons(self, task: int, trial: int) -> list[Model]:
