@@ -16,7 +16,7 @@ from report import emit, versions
 from setwise_sda import HIDDEN, K, L, read
 
 import setwise as sw
-from setwise.comparison.tuned_splits import tune_splits
+from setwise.comparison.comparison import tune_splits
 
 
 def main() -> None:

@@ -363,12 +363,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--measure", action="store_true", help="rerun the README's comparison")
     if parser.parse_args().measure:
-        from setwise.reports import figures
+        from setwise.reports.comparison import dots_picture
 
         comparison = measure()
         text = put(README.read_text("utf-8"), "leaderboard", leaderboard(comparison))
         README.write_text(text, "utf-8")
-        (DOCS / "images" / "swissmetro.svg").write_text(figures.dots(comparison), "utf-8")
+        (DOCS / "images" / "swissmetro.svg").write_text(dots_picture(comparison), "utf-8")
     (DOCS / "cli.md").write_text(cli_page(), "utf-8")
     (DOCS / "which-model.md").write_text(zoo_page(), "utf-8")
     (DOCS / "zoo-results.md").write_text(results_page(), "utf-8")

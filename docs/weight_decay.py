@@ -21,7 +21,7 @@ from typing import Any
 import setwise as sw
 from setwise._files import whole_file
 from setwise.choices.schema import common_levels
-from setwise.comparison.tuned_splits import tune_parts
+from setwise.comparison.comparison import tune_parts
 from setwise.estimators import TrainedEstimator
 from setwise.models import ZOO, Sizes
 from setwise.paper.reproduction import PRESETS, Protocol

@@ -22,7 +22,7 @@ from setwise.choices import Irregular
 from setwise.choices.table_files import CsvFormat
 from setwise.cli import app, main, show
 from setwise.cluster.training import fit_on_cluster
-from setwise.comparison.tuned_splits import tune_splits
+from setwise.comparison.comparison import tune_splits
 from setwise.doctor import examine
 from setwise.estimators import named
 from setwise.paper.raw.expedia import load_expedia

@@ -7,8 +7,7 @@ import pytest
 import setwise as sw
 from clusters import SMALL as NODE
 from clusters import Counting, kill, other_node, two_nodes
-from setwise.comparison.comparison import compare
-from setwise.comparison.tuned_splits import tune_splits
+from setwise.comparison.comparison import compare, tune_splits
 from setwise.paper.reproduction import PRESETS, Source, protocol, reproduce
 from setwise.scoring.predict_folder import predict_folder
 from setwise.scoring.scorer import load

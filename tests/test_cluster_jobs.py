@@ -29,8 +29,7 @@ from clusters import (
 from setwise._errors import InputError
 from setwise._executor import Alone
 from setwise.cli import app
-from setwise.comparison.comparison import compare
-from setwise.comparison.tuned_splits import tune_splits
+from setwise.comparison.comparison import compare, tune_splits
 from setwise.paper.reproduction import PRESETS, Source, protocol, reproduce
 from setwise.scoring.predict_folder import predict_folder
 from setwise.scoring.scorer import load

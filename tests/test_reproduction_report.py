@@ -35,12 +35,7 @@ from setwise.paper.reproduction.protocol import (
     Results,
     Setting,
 )
-from setwise.paper.reproduction.report import (
-    as_csv,
-    headline,
-    tables_beside_paper,
-    write_report,
-)
+from setwise.paper.reproduction.report import as_csv, headline, tables_beside_paper, write_report
 from setwise.paper.reproduction.tables import (
     Measured,
     ResultRow,

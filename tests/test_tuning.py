@@ -10,7 +10,7 @@ import pytest
 from optuna.trial import TrialState, create_trial
 
 import setwise as sw
-from setwise.comparison.tuned_splits import tune_splits
+from setwise.comparison.comparison import tune_splits
 from setwise.reports.figures import tuning_history
 from setwise.tuning import SPACES, Range, Tuning, parse, tunable, tune_tasks, with_arguments
 from setwise.tuning.job import _Pruner
@@ -579,7 +579,7 @@ def test_there_is_only_one_split_by_time():
 
 def test_the_test_part_is_never_seen(monkeypatch):
     """With the test choices turned around nothing changes but the test figures."""
-    import setwise.comparison.tuned_splits as module
+    import setwise.comparison.comparison as module
 
     def with_other_test(*arguments):
         train, valid, test = sw.split(*arguments)

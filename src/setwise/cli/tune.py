@@ -11,7 +11,7 @@ from setwise.cli.cluster import crew as crew_of
 from setwise.cli.source import Json, Preset, Source, SpaceName, SplitBy, seed_option
 
 if TYPE_CHECKING:
-    from setwise.comparison.tuned_splits import TunedSplit
+    from setwise.comparison.comparison import TunedSplit
     from setwise.tuning import Space
 
 SPACES = {Preset.default: "training", Preset.paper: "paper"}
@@ -64,7 +64,7 @@ def tune(
     Example: setwise tune swissmetro --model sda --vary ensemble=1 --trials 50 --out tuned.setwise
     """
     from setwise._files import check_outputs, kept_elsewhere
-    from setwise.comparison.tuned_splits import tune_splits
+    from setwise.comparison.comparison import tune_splits
     from setwise.estimators import named
     from setwise.tuning import Tuning, tunable, with_arguments
 

@@ -1,26 +1,37 @@
-"""Several models on the same splits, and one leaderboard."""
+"""Several models on the same random splits: one leaderboard, or one tuned model per split."""
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import clone
 
-from setwise._arguments import callback, instance, one_of, optional, shown, text
+from setwise._arguments import (
+    callback,
+    each,
+    instance,
+    number,
+    one_of,
+    optional,
+    shown,
+    text,
+    whole,
+)
+from setwise._arguments import seed as check_seed
 from setwise._errors import InputError
 from setwise._executor import Alone, Crew, Parcel, Tell
 from setwise._page import notebook_html
 from setwise.choices import Choices, split
 from setwise.comparison import statistics
-from setwise.comparison.tuned_splits import check_splits, tune_parts
 from setwise.estimators import Estimator, TrainedEstimator, named
 from setwise.estimators.base import trainable
-from setwise.metrics import HIGHER_IS_BETTER
-from setwise.tuning import Tuning
+from setwise.metrics import HIGHER_IS_BETTER, Metrics
+from setwise.tuning import OnTrials, Tuned, Tuning, tunable, tune_tasks
 
 HEADS = ("model", "top-1 %", "top-5 %", "mean rank", "MRR", "NLL", "difference", "p", "seconds")
 
@@ -44,11 +55,12 @@ class Row:
     standard_error: dict[str, float]
     difference: float
     difference_standard_error: float
-    p: float | None  # corrected for several comparisons; None for the best model, NaN for one split
+    p: float | None
+    """Corrected for several comparisons; None for the best model, NaN for a single split."""
     seconds: float
 
     def measured(self, name: str, digits: int, unit: int = 1) -> str:
-        """A mean with its standard error, which one split does not have."""
+        """A mean with its standard error; without it if there is only one split."""
         text = f"{self.mean[name] * unit:.{digits}f}"
         error = self.standard_error[name] * unit
         return text if error != error else f"{text} ± {error:.{digits}f}"
@@ -91,8 +103,9 @@ class Comparison:
         return [self._row(int(i), differences[i], p) for i, p in zip(order, p_values, strict=True)]
 
     def friedman(self) -> float | None:
-        """p-value of Friedman's test that all models do equally well."""
-        return statistics.friedman_p(self.values(self.metric))
+        """p-value of Friedman's test that all models do equally well; None below three models."""
+        found = statistics.friedman(self.values(self.metric))
+        return None if found is None else found[1]
 
     def _row(self, i: int, difference: Float[np.ndarray, " splits"], p: float | None) -> Row:
         model = self.models[i]
@@ -155,7 +168,6 @@ class Comparison:
 
 def cells(row: Row) -> list[str]:
     """A row of the leaderboard as text, under HEADS: for pages, notebooks and the terminal."""
-
     shown = [row.measured("top1", 2, 100), row.measured("top5", 2, 100)]
     shown += [row.measured("mean_rank", 3), row.measured("mrr", 4), row.measured("nll", 4)]
     if row.p is None:
@@ -185,15 +197,15 @@ def compare(
     Args:
         models: estimators by the name to show, or names of the zoo.
         choices: the data.
-        splits: how many random splits.
+        splits: number of random splits.
         seed: split i uses seed + i, and so do models that have a seed.
         sizes: shares of training, validation and test sets.
         split_by: what stays together in a split, as ``by`` of :func:`setwise.split`.
         metric: what the leaderboard is sorted by.
-        tuning: tune the models that train by gradients first, in every split on its own; by
+        tuning: tune the models that train by gradients first, in each split separately. By
             default they keep their arguments.
         on_cell: called after each model on each split.
-        crew: who trains in place of this process, such as a cluster's workers.
+        crew: the workers that train in place of this process, such as a cluster's.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.generate("mnl", sets=300).choices
@@ -217,8 +229,98 @@ def compare(
     return Comparison(ordered, repr(choices), sizes, metric, split_by)
 
 
+@dataclass(frozen=True, eq=False)
+class TunedSplit:
+    """The outcome of one split: what tuning found, and how it does on the test part."""
+
+    split: int
+    tuned: Tuned
+    test: Metrics
+    seconds: float
+
+
+def tune_splits(
+    model: str | TrainedEstimator,
+    choices: Choices,
+    *,
+    splits: int = 10,
+    seed: int = 0,
+    sizes: tuple[float, float, float] = (0.5, 0.25, 0.25),
+    split_by: Literal["set", "group", "time"] = "set",
+    tuning: Tuning = Tuning(),  # noqa: B008 (frozen)
+    on_trials: OnTrials | None = None,
+    crew: Crew | None = None,
+) -> list[TunedSplit]:
+    """Tune a model on random splits, and measure the best setting of each on its test part.
+
+    Every split has a study of its own, which never sees the test part. The trials of all splits
+    train together, as one population.
+
+    Args:
+        model: an estimator that trains by gradients, or its name in the zoo.
+        choices: the data.
+        splits: number of random splits.
+        seed: split i uses seed + i, and so does its model.
+        sizes: shares of training, validation and test sets.
+        split_by: what stays together in a split, as ``by`` of :func:`setwise.split`.
+        tuning: the number of trials per split, the search space and where to keep the study.
+        on_trials: called whenever trials finish.
+        crew: the workers that train the trials in place of this process, such as a cluster's.
+            One job is a chunk of the population: on CPUs eight trials of a split.
+
+    >>> import setwise as sw
+    >>> choices = sw.datasets.generate("mnl", sets=200).choices
+    >>> small = sw.SDA(dimension=2, hidden=4, training=sw.Training(epochs=2))
+    >>> done = tune_splits(small, choices, splits=2, tuning=sw.Tuning(trials=2, storage=None))
+    >>> [len(one.tuned.trials) for one in done]
+    [2, 2]
+    """
+    check_splits(splits, split_by, seed, sizes)
+    trainable(choices)
+    parts = [split(choices, sizes, seed + number, split_by) for number in range(splits)]
+    return tune_parts(tunable(model), parts, seed, tuning, on_trials, crew=crew)
+
+
+def check_splits(splits: int, split_by: str, seed: int, sizes: Sequence[float]) -> None:
+    """Refuse arguments that describe no splits."""
+    each(number(above=0), least=3)("sizes", sizes)
+    if len(sizes) != 3:
+        raise InputError(
+            f"sizes={sizes} must be three numbers: the shares of training, validation and test sets"
+        )
+    whole()("splits", splits)
+    one_of("set", "group", "time")("split_by", split_by)
+    check_seed("seed", seed)
+    if split_by == "time" and splits > 1:
+        raise InputError("there is only one split by time; use splits=1")
+
+
+def tune_parts(
+    model: TrainedEstimator,
+    parts: Sequence[tuple[Choices, ...]],
+    seed: int,
+    tuning: Tuning,
+    on_trials: OnTrials | None = None,
+    checkpoint: Path | None = None,
+    crew: Crew | None = None,
+) -> list[TunedSplit]:
+    """:func:`tune_splits` for given parts: training, validation and test sets of each split.
+
+    ``checkpoint`` is a file that keeps whole rounds of trials, in place of a storage.
+    """
+    begin = time.perf_counter()
+    seeds = [seed + number for number in range(len(parts))]
+    pairs = [(part[0], part[1]) for part in parts]
+    found = tune_tasks(model, pairs, seeds, tuning, on_trials, checkpoint, crew)
+    seconds = (time.perf_counter() - begin) / len(parts)
+    return [
+        TunedSplit(number, tuned, tuned.estimator.evaluate(part[2]), seconds)
+        for number, (tuned, part) in enumerate(zip(found, parts, strict=True))
+    ]
+
+
 def _estimators(models: Mapping[str, Estimator] | Iterable[str]) -> Mapping[str, Estimator]:
-    """The estimators by the name to show; none, and those that could not be fitted, are refused."""
+    """The estimators by the name to show; an empty list and wrong arguments are refused."""
     if isinstance(models, (str, Estimator)) or not isinstance(models, Iterable):
         raise InputError(
             f"models={shown(models)} is not a list; give names, such as ['mnl', 'sda'], or "
@@ -258,8 +360,8 @@ class _Splits:
         return self._last[1]
 
 
-class _Piece(NamedTuple):
-    """One model on one split, before it is done."""
+class _Job(NamedTuple):
+    """One model to train on one split."""
 
     name: str
     estimator: Estimator
@@ -281,13 +383,13 @@ def _cells(
     untuned = {name: model for name, model in models.items() if name not in tuned}
     workers = crew or Alone()
     parcel = workers.put(splits)
-    pieces = [
-        _Piece(name, estimator, number, parcel)
+    jobs = [
+        _Job(name, estimator, number, parcel)
         for number in range(count)
         for name, estimator in untuned.items()
     ]
-    yield from workers.each(_cell, len(pieces), pieces.__getitem__, _nothing_told)
-    place = len(pieces)
+    yield from workers.each(_cell, len(jobs), jobs.__getitem__, _nothing_told)
+    place = len(jobs)
     every = [splits[number] for number in range(count)] if tuned else []
     for name, estimator in tuned.items():
         assert tuning is not None
@@ -296,18 +398,18 @@ def _cells(
             place += 1
 
 
-def _cell(piece: _Piece, tell: Tell) -> Cell:
-    splits = piece.splits.open()
-    train, valid, test = splits[piece.number]
-    fresh = clone(piece.estimator)
+def _cell(job: _Job, tell: Tell) -> Cell:
+    splits = job.splits.open()
+    train, valid, test = splits[job.number]
+    fresh = clone(job.estimator)
     if "seed" in fresh.get_params():
-        fresh.set_params(seed=splits.seed + piece.number)
+        fresh.set_params(seed=splits.seed + job.number)
     begin = time.perf_counter()
     fresh.fit(train, valid, progress=False)
     seconds = time.perf_counter() - begin
     if getattr(fresh, "interrupted_", False):
         raise KeyboardInterrupt  # half a table would be read as a whole one
-    return Cell(piece.name, piece.number, dict(fresh.evaluate(test)), seconds)
+    return Cell(job.name, job.number, dict(fresh.evaluate(test)), seconds)
 
 
 def _without_nan(value: Any) -> Any:

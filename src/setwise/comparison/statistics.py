@@ -8,7 +8,7 @@ from scipy import stats
 
 
 def standard_error(values: Float[np.ndarray, " splits"]) -> float:
-    """Of the mean over splits; NaN for a single one."""
+    """Standard error of the mean over splits; NaN for a single split."""
     if len(values) < 2:
         return float("nan")
     return float(values.std(ddof=1) / np.sqrt(len(values)))
@@ -66,16 +66,10 @@ def friedman(table: Float[np.ndarray, "models splits"]) -> tuple[float, float] |
     return float(found.statistic), float(found.pvalue)
 
 
-def friedman_p(table: Float[np.ndarray, "models splits"]) -> float | None:
-    """p-value of Friedman's test that all models rank alike; None for fewer than three models."""
-    found = friedman(table)
-    return None if found is None else found[1]
-
-
 def mean_places(
     table: Float[np.ndarray, "models splits"], higher_is_better: bool
 ) -> Float[np.ndarray, " models"]:
-    """Each model's mean place over the splits: 1 for the best, equals share their places.
+    """Each model's mean place over the splits: 1 for the best; ties share the mean of their places.
 
     >>> mean_places(np.array([[0.5, 0.7], [0.6, 0.7], [0.4, 0.1]]), True).tolist()
     [1.75, 1.25, 3.0]
@@ -84,7 +78,7 @@ def mean_places(
 
 
 def critical_difference(models: int, splits: int, level: float = 0.05) -> float:
-    """Nemenyi's: mean places that differ by less are not told apart, all pairs considered.
+    """Nemenyi's critical difference: mean places that differ by less are not distinguished.
 
     q sqrt(k (k + 1) / (6 n)) for k models and n splits, with q the quantile of the studentised
     range over sqrt(2).

@@ -2,12 +2,24 @@
 
 from pathlib import Path
 
+import numpy as np
+
 from setwise._arguments import checked, instance, text
 from setwise._arguments import path as check_path
 from setwise._page import Block, Figure, Heading, PageTable, write_page
 from setwise.comparison.comparison import HEADS, Comparison, cells
-from setwise.reports import figures
+from setwise.reports.figures import COLOURS, new_figure, svg_text
 
+LABELS = {
+    "top1": "top-1 accuracy (%)",
+    "top5": "top-5 accuracy (%)",
+    "nll": "negative log-likelihood per choice",
+    "mean_rank": "mean rank of the chosen item",
+    "mrr": "mean reciprocal rank",
+    "rho2": "McFadden's rho²",
+    "calibration_error": "calibration error",
+}
+PERCENT = ("top1", "top5")
 SPLIT = {
     "set": "{} of whole sets",
     "group": "{} of whole groups: nobody is in two parts",
@@ -39,16 +51,16 @@ def write_report(comparison: Comparison, path: str | Path, title: str = "Model c
         PageTable(HEADS, rows, "numbers"),
         note(comparison),
         Heading("How good, and how sure"),
-        Figure(figures.dots(comparison), DOTS_CAPTION, wide=True),
+        Figure(dots_picture(comparison), DOTS_CAPTION, wide=True),
         Heading("Split by split"),
-        Figure(figures.splits(comparison), SPLITS_CAPTION, wide=True),
+        Figure(splits_picture(comparison), SPLITS_CAPTION, wide=True),
     ]
     write_page(path, title, blocks)
 
 
 def _verdict(comparison: Comparison) -> str:
     rows = comparison.leaderboard()
-    label = figures.LABELS[comparison.metric]
+    label = LABELS[comparison.metric]
     text = f"By {label}, {rows[0].model} is first."
     clear = [row.model for row in rows[1:] if row.p is not None and row.p < 0.05]
     close = [row.model for row in rows[1:] if row.model not in clear]
@@ -80,3 +92,48 @@ def note(comparison: Comparison) -> str:
         if friedman is None
         else f"{text} Friedman's test that all are equal: p = {friedman:.2g}."
     )
+
+
+def dots_picture(comparison: Comparison) -> str:
+    """Mean top-1 accuracy and NLL over splits with standard errors, the best model on top."""
+    rows = comparison.leaderboard()[::-1]
+    figure = new_figure(9.0, 1.2 + 0.42 * len(rows))
+    panels = figure.subplots(1, 2, sharey=True)
+    for panel, metric in zip(panels, ("top1", "nll"), strict=True):
+        unit = 100 if metric in PERCENT else 1
+        for place, row in enumerate(rows):
+            colour = COLOURS[comparison.models.index(row.model) % len(COLOURS)]
+            error = np.nan_to_num(row.standard_error[metric]) * unit
+            panel.errorbar(
+                row.mean[metric] * unit, place, xerr=error, fmt="o", color=colour, capsize=4
+            )
+        panel.set_yticks(range(len(rows)), [row.model for row in rows], parse_math=False)
+        panel.set_ylim(-0.6, len(rows) - 0.4)
+        panel.set_xlabel(LABELS[metric])
+        panel.grid(axis="x", alpha=0.3)
+    return svg_text(figure)
+
+
+def splits_picture(comparison: Comparison) -> str:
+    """Each model's difference from the best one, split by split: is the order stable?"""
+    best = comparison.models.index(comparison.leaderboard()[0].model)
+    table = comparison.values(comparison.metric)
+    unit = 100 if comparison.metric in PERCENT else 1
+    figure = new_figure(9.0, 3.2)
+    panel = figure.subplots()
+    panel.axhline(0, color="grey", linewidth=1)
+    for i, model in enumerate(comparison.models):
+        if i != best:
+            panel.plot(
+                np.arange(1, table.shape[1] + 1), unit * (table[i] - table[best]), "o-",
+                color=COLOURS[i % len(COLOURS)], label=model,
+            )  # fmt: skip
+    panel.set_xlabel("split")
+    panel.set_xticks(np.arange(1, table.shape[1] + 1))
+    difference = f"{LABELS[comparison.metric]},\nless that of {comparison.models[best]}"
+    panel.set_ylabel(difference, parse_math=False)
+    panel.grid(alpha=0.3)
+    if len(comparison.models) > 1:
+        for label in panel.legend(frameon=False, ncols=4).get_texts():
+            label.set_parse_math(False)
+    return svg_text(figure)

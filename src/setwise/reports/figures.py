@@ -8,67 +8,13 @@ import numpy as np
 from jaxtyping import Float
 
 from setwise._arguments import checked, each, instance
-from setwise.comparison.comparison import Comparison
 from setwise.tuning import Tuned
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-LABELS = {
-    "top1": "top-1 accuracy (%)",
-    "top5": "top-5 accuracy (%)",
-    "nll": "negative log-likelihood a choice",
-    "mean_rank": "mean rank of the chosen item",
-    "mrr": "mean reciprocal rank",
-    "rho2": "McFadden's rho²",
-    "calibration_error": "calibration error",
-}
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
-PERCENT = ("top1", "top5")
-
-
-def dots(comparison: Comparison, metrics: tuple[str, ...] = ("top1", "nll")) -> str:
-    """Means over splits with standard errors, one panel a measure, best model on top."""
-    rows = comparison.leaderboard()[::-1]
-    figure = new_figure(9.0, 1.2 + 0.42 * len(rows))
-    panels = figure.subplots(1, len(metrics), sharey=True, squeeze=False)[0]
-    for panel, metric in zip(panels, metrics, strict=True):
-        unit = 100 if metric in PERCENT else 1
-        for place, row in enumerate(rows):
-            colour = COLOURS[comparison.models.index(row.model) % len(COLOURS)]
-            error = np.nan_to_num(row.standard_error[metric]) * unit
-            panel.errorbar(
-                row.mean[metric] * unit, place, xerr=error, fmt="o", color=colour, capsize=4
-            )
-        panel.set_yticks(range(len(rows)), [row.model for row in rows])
-        panel.set_ylim(-0.6, len(rows) - 0.4)
-        panel.set_xlabel(LABELS[metric])
-        panel.grid(axis="x", alpha=0.3)
-    return svg_text(figure)
-
-
-def splits(comparison: Comparison) -> str:
-    """Each model's difference from the best one, split by split: is the order stable?"""
-    best = comparison.models.index(comparison.leaderboard()[0].model)
-    table = comparison.values(comparison.metric)
-    unit = 100 if comparison.metric in PERCENT else 1
-    figure = new_figure(9.0, 3.2)
-    panel = figure.subplots()
-    panel.axhline(0, color="grey", linewidth=1)
-    for i, model in enumerate(comparison.models):
-        if i != best:
-            panel.plot(
-                np.arange(1, table.shape[1] + 1), unit * (table[i] - table[best]), "o-",
-                color=COLOURS[i % len(COLOURS)], label=model,
-            )  # fmt: skip
-    panel.set_xlabel("split")
-    panel.set_xticks(np.arange(1, table.shape[1] + 1))
-    panel.set_ylabel(f"{LABELS[comparison.metric]},\nless that of {comparison.models[best]}")
-    panel.grid(alpha=0.3)
-    if len(comparison.models) > 1:
-        panel.legend(frameon=False, ncols=4)
-    return svg_text(figure)
 
 
 @checked(tuned=each(instance(Tuned, "make them with setwise.tune(...)")))

@@ -22,7 +22,7 @@ import jax
 from setwise._errors import InputError
 from setwise._files import make_folder
 from setwise.choices import Choices, open_choices, split
-from setwise.comparison.tuned_splits import tune_parts
+from setwise.comparison.comparison import tune_parts
 from setwise.estimators import Estimator, TrainedEstimator
 from setwise.metrics import Metrics
 from setwise.paper.reproduction.protocol import (
