@@ -578,8 +578,8 @@ def occupied(tmp_path):
 
 
 OUTPUTS = {
-    "no folder": ("none/out.csv", ["there is no folder", "make it first"]),
-    "a file as folder": ("file/out.csv", ["there is no folder", "make it first"]),
+    "no folder": ("none/out.csv", ["there is no folder", "create it first"]),
+    "a file as folder": ("file/out.csv", ["there is no folder", "create it first"]),
     "a folder": ("folder.csv", ["it is a folder", "name a file in it"]),
     "a pipe": ("pipe.csv", ["it is a device or a pipe", "name a plain file"]),
     "a long name": ("x" * 300 + ".csv", ["File name too long", "choose another place"]),
@@ -641,7 +641,7 @@ OPTIONS = {
     "an empty name": (["compare", "--models", "mnl,,sda"], ["'mnl,,sda' has an empty name"]),
     "a name twice": (["compare", "--models", "mnl,sda,mnl"], ["names 'mnl' twice"]),
     "no columns": (["fit", "--items", ","], ["no item features"]),
-    "no context": (["fit", "--context", ""], ["--context names no column"]),
+    "no context": (["fit", "--context", ""], ["--context is empty"]),
     "sets of no size": (["fit", "--min-items", "0"], ["min_items=0", "at least 1"]),
     "a large seed": (["fit", "--seed", "99999999999"], ["seed=99999999999", "at most 4294967295"]),
     "a checkpoint in a file": (["fit", "--checkpoint", "/dev/null/x"], ["cannot write to"]),

@@ -115,5 +115,5 @@ def test_bad_arguments_are_one_sentence(trips, arguments, complaint):
 
 def test_help_tells_the_exit_codes():
     text = " ".join(run("--help").stdout.split())
-    assert "Exits with 0" in text
-    assert "with 2 on bad arguments" in text
+    assert "The exit code is 0" in text
+    assert "2 if the arguments are wrong" in text

@@ -64,8 +64,8 @@ def test_items_can_be_taken_away(files):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--where", "is_car=1"], "--where says in which rows --times counts"),
-        (["--remove", "is_car"], "'is_car' is no column=value"),
+        (["--where", "is_car=1"], "--where says which rows --times changes"),
+        (["--remove", "is_car"], "'is_car' is not of the form column=value"),
         (["--times", "1.1", "--where", "colour=red"], "colour"),
     ],
 )

@@ -79,8 +79,8 @@ def test_a_raw_table_is_compared_as_it_is(hotels, view):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("fit", "{built}", "--set", "s", "--out", "m"), "--set gives a column's role.*data file"),
-        (("fit", "{hotels}", "--like", "expedia", "--items", "x", "--out", "m"), "--items.* own"),
+        (("fit", "{built}", "--set", "s", "--out", "m"), "--set gives a column a role.*data file"),
+        (("fit", "{hotels}", "--like", "expedia", "--items", "x", "--out", "m"), "--items.* roles"),
         (("predict", "{model}", "{built}"), "is a data file; name a file .* with --out"),
     ],
 )  # fmt: skip

@@ -239,7 +239,7 @@ def test_the_library_does_not_write_over_what_it_reads(files):
         predict_file(load(files / "m.setwise"), files / "t.parquet", files / "t.parquet")
     with pytest.raises(InputError, match="which is read"):
         sw.paper.build("expedia", files / "raw", files / "raw" / "train.csv")
-    with pytest.raises(InputError, match="lies in the folder"):
+    with pytest.raises(InputError, match="is in the folder"):
         check_writable(files / "in" / "new", reads=[files / "in"])
     os.link(files / "in" / "a.parquet", files / "twin")
     (files / "out").mkdir()
@@ -359,7 +359,7 @@ def test_a_full_disk_is_said_and_the_model_is_kept(files, small_disk):
     (small_disk / "ballast").write_bytes(bytes(4096))
     said = assert_one_sentence(program(*command, cwd=files))
     assert "disk/m.setwise: the disk is full: the file needs" in said
-    assert "are free in disk; make room, or name a file on another disk" in said
+    assert "are free in disk; free some space, or name a file on another disk" in said
     kept = Path(said.partition("it is kept in ")[2].strip())
     assert sw.load(kept).coef_ == pytest.approx(sw.load(files / "m.setwise").coef_)
     shutil.rmtree(kept.parent)

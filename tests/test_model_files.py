@@ -245,8 +245,8 @@ def test_a_pipe_or_device_is_never_replaced(tmp_path):
     ("name", "message"),
     [
         ("", "it is a folder; name a file in it"),
-        ("none/a", "there is no folder .*none; make it first"),
-        ("file/a", "there is no folder .*file; make it first"),
+        ("none/a", "there is no folder .*none; create it first"),
+        ("file/a", "there is no folder .*file; create it first"),
         ("x" * 300, "File name too long; choose another place"),
         ("y" * 250, "File name too long; choose another place"),
         ("pipe", "it is a device or a pipe; name a plain file"),

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, never over what is read, and errors that say why not."""
+"""Write files whole or not at all, never over a file that is read; errors say what went wrong."""
 
 import errno
 import itertools
@@ -14,15 +14,15 @@ from setwise._errors import InputError
 
 try:
     import fcntl
-except ImportError:  # Windows: no locks, so nobody knows who else is writing
+except ImportError:  # Windows: without locks, other writers are not noticed
     fcntl = None  # type: ignore[assignment]
 
 Reads = Iterable[str | Path | None]
-"""Files and folders that a command reads; None, and names without a file, are passed over."""
+"""Files and folders that a command reads; None and missing files are ignored."""
 
 _NUMBERS = itertools.count()
 
-# What a system says of a disk, not of a file that is read.
+# Errors of the disk, not of a file that is read.
 _OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 _WORDS = {
     errno.EDQUOT: "your disk quota is used up",
@@ -35,15 +35,15 @@ _IN_TEXT = re.compile(r"\(os error (\d+)\)|\[Errno (\d+)\]")
 
 
 class WriteError(InputError):
-    """A file that cannot be written, for lack of room or of permission."""
+    """A file cannot be written: the disk is full, or permission is missing."""
 
 
 @contextmanager
 def whole_file(path: str | Path, size: int | None = None) -> Iterator[Path]:
-    """A path beside ``path`` to write to; renamed to ``path`` on success, removed on failure.
+    """A temporary path next to ``path``; renamed to ``path`` on success, removed on failure.
 
-    A full disk is a :class:`WriteError` with the room that the file needs: ``size`` bytes, where
-    they are known before.
+    A full disk raises :class:`WriteError` with the space that the file needs: ``size`` bytes,
+    if known in advance.
     """
     path = Path(path)
     _refuse_special(path)
@@ -67,9 +67,8 @@ def whole_file(path: str | Path, size: int | None = None) -> Iterator[Path]:
 def check_writable(path: str | Path, reads: Reads = ()) -> None:
     """Refuse an output path that cannot be written, before hours of work and not after.
 
-    So are a path that another process is writing, and one of the files that the same command
-    reads: by whatever name, through a link, or within a folder. What a killed process left of
-    the same file is removed.
+    A path that another process is writing is refused too. So is a file that the same command reads,
+    under any name, through a link or within a folder. Remains of a killed process are removed.
     """
     path = Path(path)
     try:
@@ -77,7 +76,7 @@ def check_writable(path: str | Path, reads: Reads = ()) -> None:
             raise InputError(f"cannot write {path}: it is a folder; name a file in it")
         if not path.parent.is_dir():
             raise InputError(
-                f"cannot write {path}: there is no folder {path.parent}; make it first"
+                f"cannot write {path}: there is no folder {path.parent}; create it first"
             )
         _refuse_special(path)
         refuse_read(path, reads)
@@ -104,9 +103,9 @@ def check_outputs(paths: Reads, reads: Reads = ()) -> None:
 
 
 def check_folder(path: str | Path, reads: Reads = (), writes: Iterable[str] = ()) -> None:
-    """Refuse an output folder that cannot be made or written; it is not made yet.
+    """Refuse an output folder that cannot be created or written; nothing is created yet.
 
-    ``writes`` are the files that come into it, which must not be among ``reads``.
+    ``writes`` are the files that will be in it; they must not be among ``reads``.
     """
     path, reads = Path(path), list(reads)
     try:
@@ -123,7 +122,7 @@ def check_folder(path: str | Path, reads: Reads = (), writes: Iterable[str] = ()
 
 
 def make_folder(path: str | Path) -> None:
-    """Make an output folder where it is missing, and refuse one that cannot be written."""
+    """Create an output folder if it is missing, and refuse one that cannot be written."""
     check_folder(path)
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
@@ -136,14 +135,14 @@ def _unwritable(folder: str | Path, error: OSError) -> WriteError:
 
 
 def refuse_read(path: Path, reads: Reads) -> None:
-    """Refuse to write over what is read: a file by any name, or anything within a folder."""
+    """Refuse to overwrite what is read: a file under any name, or anything within a folder."""
     for one in reads:
         if not one or not Path(one).exists():
             continue
         if Path(one).is_dir():
             if Path(one).resolve() in path.resolve().parents:
                 raise InputError(
-                    f"cannot write {path}: it lies in the folder {one}, which is read; name a file "
+                    f"cannot write {path}: it is in the folder {one}, which is read; name a file "
                     "outside of it"
                 )
         elif path.exists() and path.samefile(one):
@@ -154,7 +153,7 @@ def refuse_read(path: Path, reads: Reads) -> None:
 
 
 def unfinished(folder: Path, name: str | None = None) -> list[Path]:
-    """Files in the making in a folder (of one name), after those of dead processes are removed."""
+    """Unfinished files in a folder (of one name), after those of dead processes are removed."""
     which = r".+" if name is None else re.escape(name)
     pattern = re.compile(rf"\.{which}\.\d+(-\d+)?\.part")
     found = []
@@ -167,15 +166,15 @@ def unfinished(folder: Path, name: str | None = None) -> list[Path]:
         except BlockingIOError:
             found.append(part)
         except OSError:
-            continue  # it has just ended, or this disk knows no locks
+            continue  # it has just ended, or this disk does not support locks
     return found
 
 
 @contextmanager
 def locked(path: Path, wait: bool = True, new: bool = True) -> Iterator[None]:
-    """Hold the lock of a file or folder, which ends with the process.
+    """Hold the lock of a file or folder; it ends with the process.
 
-    If another has it: wait, or else BlockingIOError. ``new`` makes the file where it is missing.
+    If another process holds it: wait, or raise BlockingIOError. ``new`` creates a missing file.
     """
     if fcntl is None:
         yield
@@ -191,7 +190,7 @@ def locked(path: Path, wait: bool = True, new: bool = True) -> Iterator[None]:
 
 @contextmanager
 def scratch_beside(path: Path) -> Iterator[Path]:
-    """A folder for what is needed while ``path`` is made; one of a killed process is removed."""
+    """A temporary folder for the work on ``path``; that of a killed process is removed."""
     folder = _part(path)
     try:
         folder.mkdir()
@@ -204,12 +203,12 @@ def scratch_beside(path: Path) -> Iterator[Path]:
 def cannot_write(
     path: str | Path, error: Exception, size: int | None = None, beside: Path | None = None
 ) -> WriteError:
-    """What to say of a file that cannot be written; ``beside`` is what there is of it."""
+    """The error for a file that cannot be written; ``beside`` is its unfinished part."""
     path = Path(path)
     said = fault(error)
     if _number(error) != errno.ENOSPC:
         return WriteError(f"cannot write {path}: {said}; choose another place")
-    free, needs = "no room is left", ""
+    free, needs = "no space is left", ""
     with suppress(OSError):
         there = 0 if beside is None or not beside.exists() else beside.stat().st_blocks * 512
         room = shutil.disk_usage(path.parent).free + there
@@ -218,13 +217,13 @@ def cannot_write(
             f"the file needs {f'more than {in_bytes(there)}' if size is None else in_bytes(size)}"
         )
     return WriteError(
-        f"cannot write {path}: {said}: {' and '.join(filter(None, (needs, free)))}; make room, or "
-        "name a file on another disk"
+        f"cannot write {path}: {said}: {' and '.join(filter(None, (needs, free)))}; free some "
+        "space, or name a file on another disk"
     )
 
 
 def fault(error: Exception) -> str:
-    """What the system says, in words: of an OSError, or of one in the text of another error."""
+    """The system's error in words: from an OSError, or from the text of another error."""
     number = _number(error)
     if number == errno.ENOSPC:
         return "the disk is full"
@@ -236,7 +235,7 @@ def fault(error: Exception) -> str:
 
 
 def is_of_disk(error: Exception) -> bool:
-    """Whether an error, of whatever library, is about a disk that takes no more.
+    """Whether an error, from any library, is about a disk that cannot be written.
 
     >>> is_of_disk(ValueError("while writing: No space left on device (os error 28)"))
     True
@@ -247,7 +246,7 @@ def is_of_disk(error: Exception) -> bool:
 def kept_elsewhere(write: Callable[[Path], None], path: Path, what: str) -> None:
     """Write a file; if that fails at the end of long work, keep it elsewhere and say where.
 
-    Elsewhere are the system's temporary folder, the current one and the user's own.
+    Tried in turn: the system's temporary folder, the current folder, the home folder.
     """
     try:
         write(path)
@@ -273,7 +272,7 @@ def in_bytes(size: int) -> str:
 
 
 def _tried(write: Callable[[Path], None], place: Path, name: str) -> Path | None:
-    """The file, written into a new folder of this place; None where that does not work either."""
+    """The file, written into a new folder of this place; None if that fails too."""
     try:
         folder = Path(tempfile.mkdtemp(prefix="setwise-", dir=place))
     except OSError:
@@ -287,15 +286,15 @@ def _tried(write: Callable[[Path], None], place: Path, name: str) -> Path | None
 
 
 def _part(path: Path) -> Path:
-    """A new name beside this one for a file in the making."""
+    """A new name, next to this one, for an unfinished file."""
     return path.with_name(f".{path.name}.{os.getpid()}-{next(_NUMBERS)}.part")
 
 
 @contextmanager
 def _held(part: Path) -> Iterator[None]:
-    """Hold the lock of something in the making, by which others know that it is not left over."""
+    """Hold the lock of an unfinished file, so that other processes do not remove it."""
     with ExitStack() as stack:
-        with suppress(OSError):  # a disk that knows no locks
+        with suppress(OSError):  # a disk that does not support locks
             stack.enter_context(locked(part, wait=False))
         yield
 

@@ -1,4 +1,4 @@
-"""The commands: fit, evaluate, models, compare; the others are beside, one file each."""
+"""The commands fit, evaluate, models and compare; each other command has a file of its own."""
 
 import sys
 import warnings
@@ -25,6 +25,12 @@ from setwise.cli import (
 from setwise.cli.cluster import Cluster, FitCluster, Machines, MayUseCluster, MinWorkers, Workers
 from setwise.cli.cluster import crew as crew_of
 from setwise.cli.source import (
+    DUPLICATE_HELP,
+    EPOCHS_HELP,
+    MULTIPLE_HELP,
+    OUTSIDE_HELP,
+    REPORT_HELP,
+    SPLIT_BY_HELP,
     TABLE_HELP,
     Decimal,
     Encoding,
@@ -46,7 +52,7 @@ from setwise.cli.source import (
 
 
 class Commands(TyperGroup):
-    """All commands: warnings become notes, Ctrl-C a word, and a reader may leave early."""
+    """All commands: warnings become notes, Ctrl-C a word, and a closed pipe is not an error."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -85,37 +91,51 @@ def everything(
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version.")
     ] = False,
 ) -> None:
-    """Predict which item people choose from a set, and learn how context moves choices.
+    """Predict which alternative people choose from a set, and learn how context changes choices.
 
-    A table has one row per item; --set names the column of choice sets, --chosen the 0/1 column
-    of what was chosen. Start with: setwise compare swissmetro
+    A table has one row per item. --set names the column with the id of the choice set, --chosen
+    the 0/1 column that marks the chosen item. Start with: setwise compare swissmetro
     """
 
 
-Seed = Annotated[int, seed_option("Of splits, initial weights and the order of sets.")]
+DIMENSION_HELP = "Number of score functions, l. Default: 24."
+ENSEMBLE_HELP = "Number of models to average. Default: 8 for sda, else 1."
+BATCH_SIZE_HELP = "Choice sets per training step. Default: 128."
+RATE_HELP = "Adam's first step size. Default: the model's."
+DROPOUT_HELP = "Share of hidden units to drop. Default: the model's."
+WEIGHT_DECAY_HELP = (
+    "How strongly weights are pulled towards 0, as in AdamW. Default: the model's, such as 0.01."
+)
+PATIENCE_HELP = "Stop if the validation measure has not improved for this many epochs. Default: 25."
+STOP_ON_HELP = "Validation measure that early stopping watches. Default: nll for most models."
+OBJECTIVE_HELP = "Loss to minimise. Default: cross_entropy for most models."
+
+Seed = Annotated[int, seed_option("Seed of the splits, the initial weights and the order of sets.")]
 
 
 @app.command(cls=MayUseCluster)
 @takes_source
 def fit(
     source: Source,
-    out: Annotated[Path, typer.Option(help="Where to write the model file.")],
+    out: Annotated[Path, typer.Option(help="Model file to write.")],
     model: Annotated[str, typer.Option(help="Name of a model; see 'setwise models'.")] = "sda",
-    dimension: Annotated[int | None, typer.Option(help="l, the number of score functions.")] = None,
-    ensemble: Annotated[int | None, typer.Option(help="How many models to average.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Most passes over the data.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Sets a step.")] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="Adam's first step size.")] = None,
-    weight_decay: Annotated[float | None, typer.Option(help="As in AdamW.")] = None,
-    dropout: Annotated[float | None, typer.Option(help="Share of units dropped.")] = None,
-    patience: Annotated[int | None, typer.Option(help="Epochs without gain to stop.")] = None,
-    stop_on: Annotated[StopOn | None, typer.Option(help="What early stopping watches.")] = None,
-    objective: Annotated[Objective | None, typer.Option(help="What to minimise.")] = None,
+    dimension: Annotated[int | None, typer.Option(help=DIMENSION_HELP)] = None,
+    ensemble: Annotated[int | None, typer.Option(help=ENSEMBLE_HELP)] = None,
+    epochs: Annotated[int | None, typer.Option(help=EPOCHS_HELP)] = None,
+    batch_size: Annotated[int | None, typer.Option(help=BATCH_SIZE_HELP)] = None,
+    learning_rate: Annotated[float | None, typer.Option(help=RATE_HELP)] = None,
+    weight_decay: Annotated[float | None, typer.Option(help=WEIGHT_DECAY_HELP)] = None,
+    dropout: Annotated[float | None, typer.Option(help=DROPOUT_HELP)] = None,
+    patience: Annotated[int | None, typer.Option(help=PATIENCE_HELP)] = None,
+    stop_on: Annotated[StopOn | None, typer.Option(help=STOP_ON_HELP)] = None,
+    objective: Annotated[Objective | None, typer.Option(help=OBJECTIVE_HELP)] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Folder to resume from after a kill, to the same model.")
+        Path | None,
+        typer.Option(help="Folder for the state: after a kill, the same command resumes there."),
     ] = None,
     sample: Annotated[
-        int, typer.Option(help="Sets to keep in the file as examples.", min=0, max=24)
+        int,
+        typer.Option(help="Number of sets to keep in the model file as examples.", min=0, max=24),
     ] = 24,
     cluster: FitCluster = None,
     workers: Workers = None,
@@ -125,10 +145,10 @@ def fit(
 ) -> None:
     """Train a model on all sets of a table and write it to a file.
 
-    Models that stop early hold out a fifth of the sets (of the groups, with --group), and the
-    measures are of these; other models are fitted to all sets. The file keeps some sets as
-    examples for the page of 'setwise serve', and an MNL to show beside the model; with --sample 0
-    it holds no row of the data. With --cluster all machines train it together.
+    Models that stop early hold out a fifth of the sets (with --group, a fifth of the groups), and
+    the measures are of these sets. Other models are fitted to all sets. The file keeps some sets as
+    examples for the page of 'setwise serve', and an MNL to compare the model with. With --sample 0
+    it holds no row of the data. With --cluster all machines train the model together.
 
     Example: setwise fit swissmetro --model sda --out swissmetro.setwise
     """
@@ -170,13 +190,9 @@ app.command()(serve.serve)
 def evaluate(
     model: predict.ModelFile,
     table: Annotated[str, typer.Argument(help=TABLE_HELP)],
-    on_none: Annotated[OnNone, typer.Option(help="Sets without a choice.")] = OnNone.error,
-    on_multiple: Annotated[
-        OnMultiple, typer.Option(help="Sets with several choices.")
-    ] = OnMultiple.error,
-    on_duplicate: Annotated[
-        OnDuplicate, typer.Option(help="Rows that repeat an earlier row.")
-    ] = OnDuplicate.error,
+    on_none: Annotated[OnNone, typer.Option(help=OUTSIDE_HELP)] = OnNone.error,
+    on_multiple: Annotated[OnMultiple, typer.Option(help=MULTIPLE_HELP)] = OnMultiple.error,
+    on_duplicate: Annotated[OnDuplicate, typer.Option(help=DUPLICATE_HELP)] = OnDuplicate.error,
     sep: Sep = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
@@ -239,21 +255,22 @@ def compare(
     source: Source,
     models: Annotated[
         str,
-        typer.Option(help="Names by commas, or 'all' (but nested); see 'setwise models'."),
+        typer.Option(
+            help="Names separated by commas, or 'all' (all but nested); see 'setwise models'."
+        ),
     ] = "mnl,sdw,sde,sda",
     splits: Annotated[int, typer.Option(help="Number of random 50:25:25 splits.")] = 5,
-    split_by: Annotated[SplitBy, typer.Option(help="What stays together.")] = SplitBy.set,
-    metric: Annotated[str, typer.Option(help="What to sort by.")] = "nll",
+    split_by: Annotated[SplitBy, typer.Option(help=SPLIT_BY_HELP)] = SplitBy.set,
+    metric: Annotated[str, typer.Option(help="Measure to sort by, such as nll or top1.")] = "nll",
     preset: Annotated[
-        Preset, typer.Option(help="Sizes and stopping: setwise's or the paper's.")
+        Preset, typer.Option(help="Sizes and stopping rule: setwise's or the paper's.")
     ] = Preset.default,
     trials: Annotated[
-        int, typer.Option(help="Tune first, with so many trials a split; see 'setwise tune'.")
+        int,
+        typer.Option(help="Trials of tuning per model and split; 0 for none. See 'setwise tune'."),
     ] = 0,
     storage: Annotated[str, typer.Option(help=tune.STORAGE_HELP)] = tune.STORAGE,
-    report: Annotated[
-        Path | None, typer.Option(help="Write a page with tables and pictures here (HTML).")
-    ] = None,
+    report: Annotated[Path | None, typer.Option(help=REPORT_HELP)] = None,
     cluster: Cluster = None,
     seed: Seed = 0,
     json: Json = False,
@@ -300,9 +317,9 @@ app.add_typer(theory.app, name="theory")
 
 
 def main() -> None:
-    """Run the command line; what the outside world got wrong is one sentence and exit code 2.
+    """Run the command line; bad input gives one sentence and exit code 2.
 
-    Only an error of setwise itself shows where in the code it happened.
+    Only an error of setwise itself shows a traceback.
     """
     try:
         app()
@@ -312,7 +329,7 @@ def main() -> None:
         show.note("interrupted")
         sys.exit(130)
     except MemoryError:
-        _end("the memory is full; take fewer sets (--max-sets), or build a data file")
+        _end("the memory is full; use fewer sets (--max-sets), or build a data file")
     except Exception as error:
         from setwise._files import fault, is_of_disk
 
@@ -320,7 +337,7 @@ def main() -> None:
             raise
         name = getattr(error, "filename", None)
         place = f"{name}: " if name else ""
-        _end(f"{place}{fault(error)}; check the file, its folder and the room on the disk")
+        _end(f"{place}{fault(error)}; check the file, its folder and the free space on the disk")
 
 
 def _end(text: str) -> None:
@@ -329,7 +346,7 @@ def _end(text: str) -> None:
 
 
 def _mnl_beside(model: str, estimator: Any, choices: Any) -> Any:
-    """The MNL to show beside a model that IIA does not bind; none where it cannot be fitted."""
+    """The MNL to compare with a model without IIA; None if it cannot be fitted."""
     from setwise.estimators import ENTRIES, mnl_beside
 
     if ENTRIES[model].about.satisfies_iia:
@@ -337,7 +354,7 @@ def _mnl_beside(model: str, estimator: Any, choices: Any) -> Any:
     try:
         return mnl_beside(estimator, choices)
     except InputError as error:
-        warnings.warn(f"the file has no MNL beside the model: {error}", stacklevel=2)
+        warnings.warn(f"the file has no MNL to compare the model with: {error}", stacklevel=2)
         return None
 
 
@@ -354,8 +371,8 @@ def _show_fit(estimator: Any, choices: Any, out: Path, json: bool) -> None:
         print(estimator.summary())
     if apart is not None:
         print(
-            f"Measures of the {apart.sets:,} sets that were held out of training. They were used "
-            "to stop it,\nso that new sets may do slightly worse."
+            f"Measures of the {apart.sets:,} sets that were held out of training. Early stopping "
+            "used them,\nso new sets may be predicted slightly worse."
         )
         _show_metrics(apart)
     else:

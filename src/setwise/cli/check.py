@@ -9,35 +9,41 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from setwise.cli import show
-from setwise.cli.source import ITEMS_HELP, Decimal, Encoding, Json, Sep
+from setwise.cli.source import (
+    CHOSEN_HELP,
+    CONTEXT_HELP,
+    ITEMS_HELP,
+    SET_HELP,
+    TABLE_HELP,
+    Decimal,
+    Encoding,
+    Json,
+    Sep,
+)
 
 if TYPE_CHECKING:
     from setwise.choices.table_files import CsvFormat
     from setwise.doctor import Examination
 
-TABLE_HELP = (
-    "A Parquet or CSV file, one row an item; a .setwise-data file; or the name of a shipped "
-    "data set."
-)
 BAR = 40
 
 
 def check(
     table: Annotated[str, typer.Argument(help=TABLE_HELP)],
-    set: Annotated[str | None, typer.Option(help="Column that names the choice set.")] = None,
-    chosen: Annotated[str | None, typer.Option(help="0/1 column of the chosen item.")] = None,
+    set: Annotated[str | None, typer.Option(help=SET_HELP)] = None,
+    chosen: Annotated[str | None, typer.Option(help=CHOSEN_HELP)] = None,
     items: Annotated[str | None, typer.Option(help=ITEMS_HELP)] = None,
-    context: Annotated[str | None, typer.Option(help="Features of the whole set.")] = None,
+    context: Annotated[str | None, typer.Option(help=CONTEXT_HELP)] = None,
     sep: Sep = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
-    report: Annotated[Path | None, typer.Option(help="Write a page here (HTML).")] = None,
+    report: Annotated[Path | None, typer.Option(help="HTML page to write.")] = None,
     json: Json = False,
 ) -> None:
-    """Find everything that is wrong or suspicious in a table, with the remedy.
+    """Find everything that is wrong or suspicious in a table, and say what to do about it.
 
-    Exits with 0 if nothing stops the table from being read, with 1 if there is an error in it
-    (reading it with the same options would refuse it), and with 2 on bad arguments.
+    The exit code is 0 if the table can be read, 1 if it has an error (the other commands would
+    refuse it with the same options), and 2 if the arguments are wrong.
 
     Example: setwise check swissmetro --report page.html
     """

@@ -7,25 +7,23 @@ import typer
 
 from setwise.cli import show
 from setwise.cli.predict import ModelFile
-from setwise.cli.source import TABLE_HELP, Decimal, Encoding, Json, Sep, names
+from setwise.cli.source import REPORT_HELP, TABLE_HELP, Decimal, Encoding, Json, Sep, names
 from setwise.cli.violations import BY_HELP
 
-TIMES_HELP = "What if the column were so many times as large? 1.1 is ten per cent more."
-WHERE_HELP = "With --times: only in rows with these values, as 'mode=train' or 'mode=train,new=1'."
-REMOVE_HELP = "What if items with these values were not offered? Written as for --where."
+TIMES_HELP = "What if: multiply the column by this factor. 1.1 is ten per cent more."
+WHERE_HELP = "With --times: only rows with these values, as 'mode=train' or 'mode=train,new=1'."
+REMOVE_HELP = "What if: withdraw the items with these values, written as for --where."
 
 
 def explain(
     model: ModelFile,
     table: Annotated[str, typer.Argument(help=TABLE_HELP)],
-    column: Annotated[str, typer.Option(help="A number column of the items, such as the price.")],
+    column: Annotated[str, typer.Option(help="A numeric column of the items, such as the price.")],
     by: Annotated[str | None, typer.Option(help=BY_HELP)] = None,
     times: Annotated[float | None, typer.Option(help=TIMES_HELP)] = None,
     where: Annotated[str | None, typer.Option(help=WHERE_HELP)] = None,
     remove: Annotated[str | None, typer.Option(help=REMOVE_HELP)] = None,
-    report: Annotated[
-        Path | None, typer.Option(help="Write a page with tables and pictures here (HTML).")
-    ] = None,
+    report: Annotated[Path | None, typer.Option(help=REPORT_HELP)] = None,
     sep: Sep = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
@@ -44,7 +42,7 @@ def explain(
     from setwise.reports.explain import explain_model, typed_values, write_explanation
 
     if where is not None and times is None:
-        raise InputError("--where says in which rows --times counts; give --times too")
+        raise InputError("--where says which rows --times changes; give --times too")
     if report is not None:
         check_writable(report, reads=[model, table])
     form = csv_format(table, sep, decimal, encoding)
@@ -76,6 +74,6 @@ def _written(text: str) -> dict[str, str]:
     for one in text.split(","):
         name, equals, value = one.partition("=")
         if not equals or not name.strip() or not value.strip():
-            raise InputError(f"'{one}' is no column=value; write for example mode=train")
+            raise InputError(f"'{one}' is not of the form column=value; write it like mode=train")
         found[name.strip()] = value.strip()
     return found

@@ -8,7 +8,7 @@ import typer
 
 from setwise.cli.predict import ModelFile
 
-# One thread of linear algebra for each thread that answers: more of them only get in the way.
+# One thread of linear algebra per thread that answers: more of them would compete for the cores.
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 _EXTRA = ("fastapi", "httptools", "msgspec", "starlette", "uvicorn", "uvloop")
@@ -16,28 +16,33 @@ _EXTRA = ("fastapi", "httptools", "msgspec", "starlette", "uvicorn", "uvloop")
 
 def serve(
     model: ModelFile,
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 for all.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; 0.0.0.0 for all addresses.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 8000,
-    workers: Annotated[int, typer.Option(help="Processes that answer.", min=1)] = 1,
+    workers: Annotated[int, typer.Option(help="Number of processes.", min=1)] = 1,
     beside: Annotated[
-        Path | None, typer.Option(help="Model to show beside it; default: the MNL in its file.")
+        Path | None,
+        typer.Option(help="Model file to compare with. Default: the MNL in the model's file."),
     ] = None,
     token_file: Annotated[
         Path | None,
-        typer.Option(help="File with a token that requests must bear; or set SETWISE_TOKEN."),
+        typer.Option(help="File with a token that requests must send. Or set SETWISE_TOKEN."),
     ] = None,
-    max_body: Annotated[int, typer.Option(help="Most bytes of a request.", min=1)] = 16 * 1024**2,
-    max_sets: Annotated[int, typer.Option(help="Most sets of a request.", min=1)] = 10_000,
-    max_items: Annotated[int, typer.Option(help="Most items of a set.", min=1)] = 1_000,
-    timeout: Annotated[float, typer.Option(help="Seconds that a request may take.")] = 10.0,
+    max_body: Annotated[int, typer.Option(help="Most bytes per request.", min=1)] = 16 * 1024**2,
+    max_sets: Annotated[int, typer.Option(help="Most sets per request.", min=1)] = 10_000,
+    max_items: Annotated[int, typer.Option(help="Most items per set.", min=1)] = 1_000,
+    timeout: Annotated[float, typer.Option(help="Most seconds per request.")] = 10.0,
     max_waiting: Annotated[
-        int, typer.Option(help="Requests a process answers at once; more are refused.", min=1)
+        int,
+        typer.Option(help="Most requests that a process holds at a time; more are refused.", min=1),
     ] = 64,
 ) -> None:
     """Answer requests for predictions over HTTP, with a page that shows the model at work.
 
-    POST /v1/predict takes sets as JSON, with the columns of the training table; the page is at /.
-    A new model file at the same path is taken over at once. SIGTERM lets requests end first.
+    POST /v1/predict takes sets as JSON, with the columns of the training table. The page is at /.
+    If the model file is replaced, the service loads the new one. On SIGTERM it answers the requests
+    that have come, then ends.
 
     Example: setwise serve swissmetro.setwise --port 8000
     """

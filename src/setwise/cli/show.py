@@ -25,9 +25,9 @@ def table(
     numbers: bool = True,
     beside: bool = False,
 ) -> None:
-    """Print a table; the first column is text, the others are numbers unless told not.
+    """Print a table; the first column is text, the others are numbers unless ``numbers`` is False.
 
-    A table ``beside`` the results goes to standard error.
+    With ``beside`` it goes to standard error, apart from the results.
     """
     from rich.console import Console
     from rich.markup import escape
@@ -106,7 +106,7 @@ def cells_bar(total: int) -> "Iterator[Callable[[Cell], None]]":
 
 @contextmanager
 def counting_bar(title: str) -> "Iterator[Callable[[int, int], None]]":
-    """A callback with how many are done and in all: a bar on a terminal, a line a tenth else."""
+    """A callback with how many are done and in all: a bar on a terminal, else ten lines."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -136,7 +136,7 @@ def counting_bar(title: str) -> "Iterator[Callable[[int, int], None]]":
 def share_bar(
     title: str,
 ) -> "Iterator[tuple[Callable[[str], None], Callable[[float, str], None]]]":
-    """Callbacks to say a line, and to tell the share that is done: a bar on a terminal only.
+    """Callbacks to print a line, and to report the share that is done: a bar on a terminal only.
 
     The share comes with a few words, such as the time that is left.
     """
@@ -182,7 +182,7 @@ def steps() -> "Iterator[Callable[[str], None]]":
 
 
 def dropped(choices: "Choices") -> None:
-    """Tell what reading left out."""
+    """Say what reading left out."""
     for count, what in (
         (choices.dropped.without_choice, "sets without a choice"),
         (choices.dropped.several_choices, "sets with several choices"),

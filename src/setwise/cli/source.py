@@ -1,7 +1,4 @@
-"""The values that options can take.
-
-The options that say where choices come from, shared by every command that reads a table.
-"""
+"""The values that options take, and the options of every command that reads a table."""
 
 import functools
 import inspect
@@ -26,7 +23,7 @@ class OnNone(StrEnum):
 
 
 class OnMultiple(StrEnum):
-    """What to do with sets of several choices."""
+    """What to do with sets with several choices."""
 
     error = "error"
     drop = "drop"
@@ -41,7 +38,7 @@ class OnDuplicate(StrEnum):
 
 
 class SplitBy(StrEnum):
-    """What stays together in a split."""
+    """What is kept in one part of a split."""
 
     set = "set"
     group = "group"
@@ -49,7 +46,7 @@ class SplitBy(StrEnum):
 
 
 class Preset(StrEnum):
-    """Arguments of the models."""
+    """Whose default arguments the models have."""
 
     default = "default"
     paper = "paper"
@@ -118,7 +115,7 @@ class Outcome(StrEnum):
 
 
 def seed_option(text: str) -> Any:
-    """The option ``--seed``; a seed that cannot be is refused before any work."""
+    """The option ``--seed``; an invalid seed is refused before any work."""
     return typer.Option(help=text, callback=_seed)
 
 
@@ -130,7 +127,7 @@ def _seed(value: int | None) -> int | None:
 
 
 def names(option: str, text: str) -> list[str]:
-    """The names that an option lists by commas: at least one, none empty, none twice.
+    """The names that an option lists, separated by commas: at least one, none empty, none twice.
 
     >>> names("--models", "mnl, sda")
     ['mnl', 'sda']
@@ -146,29 +143,44 @@ def names(option: str, text: str) -> list[str]:
     return found
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 Sep = Annotated[
     str | None,
-    typer.Option(help="Of a CSV file: what stands between values, such as ';'. Default: ','."),
+    typer.Option(help="CSV files: the separator between values, such as ';'. Default: ','."),
 ]
 Decimal = Annotated[
-    str | None, typer.Option(help="Of a CSV file: the decimal point, '.' or ','. Default: '.'.")
+    str | None, typer.Option(help="CSV files: the decimal point, '.' or ','. Default: '.'.")
 ]
 Encoding = Annotated[
-    str | None, typer.Option(help="Of a CSV file: its encoding, such as latin-1. Default: utf-8.")
+    str | None, typer.Option(help="CSV files: the encoding, such as latin-1. Default: utf-8.")
 ]
 
 TABLE_HELP = (
-    "A Parquet or CSV file, one row an item; a data file (.setwise-data); or the name of a shipped "
-    "data set."
+    "A Parquet or CSV file with one row per item, a data file (.setwise-data), or the name of a "
+    "shipped data set."
 )
-LIKE_HELP = "The table is the raw file (or folder) of a public data set, which has its own roles."
-VIEW_HELP = "With --like: the paper's features, or all."
+SET_HELP = "Column with the id of the choice set."
+CHOSEN_HELP = "Column that is 1 for the chosen item and 0 for the others."
+CONTEXT_HELP = "Features of the whole set, separated by commas."
+MAX_SETS_HELP = "Use a random sample of this many sets. Default: all sets."
+LIKE_HELP = (
+    "The table is the raw file (or folder) of this public data set, whose columns have known roles."
+)
+VIEW_HELP = "With --like: the paper's features, or all features."
 ITEMS_HELP = (
     "Item features, separated by commas: column names, or log(x), log1p(x), sqrt(x), category(x), "
     "other(x), popularity(x), impute(x). Default: every column without another role."
 )
-OUTSIDE_HELP = "Sets without a choice; 'outside' adds an outside option to every set."
+OUTSIDE_HELP = (
+    "Sets without a choice: refuse the table, drop them, or add an outside option to every set."
+)
+REPORT_HELP = "HTML page to write, with tables and pictures."
+EPOCHS_HELP = "Most passes over the training sets. Default: 300 for most models."
+MULTIPLE_HELP = "Sets with several choices: refuse the table, or drop them."
+DUPLICATE_HELP = "Rows equal to an earlier row in all columns: refuse the table, drop or keep them."
+SPLIT_BY_HELP = (
+    "Split sets at random, whole groups at random (needs --group), or by time (needs --time)."
+)
 
 
 @dataclass(frozen=True)
@@ -176,29 +188,35 @@ class Source:
     """A table on the command line, with the roles of its columns."""
 
     table: Annotated[str, typer.Argument(help=TABLE_HELP)]
-    set: Annotated[str | None, typer.Option(help="Column that names the choice set.")] = None
-    chosen: Annotated[str | None, typer.Option(help="0/1 column of the chosen item.")] = None
+    set: Annotated[str | None, typer.Option(help=SET_HELP)] = None
+    chosen: Annotated[str | None, typer.Option(help=CHOSEN_HELP)] = None
     items: Annotated[str | None, typer.Option(help=ITEMS_HELP)] = None
-    context: Annotated[str | None, typer.Option(help="Features of the whole set.")] = None
-    weight: Annotated[str | None, typer.Option(help="Column of positive weights.")] = None
-    group: Annotated[str | None, typer.Option(help="Column of users, to split by.")] = None
-    time: Annotated[str | None, typer.Option(help="Column of moments, to split by.")] = None
+    context: Annotated[str | None, typer.Option(help=CONTEXT_HELP)] = None
+    weight: Annotated[
+        str | None,
+        typer.Option(help="Column with a positive weight per set. Default: equal weights."),
+    ] = None
+    group: Annotated[
+        str | None, typer.Option(help="Column with the respondent, for --split-by group.")
+    ] = None
+    time: Annotated[
+        str | None, typer.Option(help="Column with the time of the choice, for --split-by time.")
+    ] = None
     on_none: Annotated[OnNone, typer.Option(help=OUTSIDE_HELP)] = OnNone.error
-    on_multiple: Annotated[OnMultiple, typer.Option(help="Sets with several choices.")] = (
-        OnMultiple.error
-    )
-    on_duplicate: Annotated[
-        OnDuplicate, typer.Option(help="Rows that repeat an earlier row in every column.")
-    ] = OnDuplicate.error
+    on_multiple: Annotated[OnMultiple, typer.Option(help=MULTIPLE_HELP)] = OnMultiple.error
+    on_duplicate: Annotated[OnDuplicate, typer.Option(help=DUPLICATE_HELP)] = OnDuplicate.error
     rare: Annotated[
-        float, typer.Option(help="Category levels below this share of rows become 'other'.")
+        float,
+        typer.Option(help="Category levels in less than this share of rows become 'other'."),
     ] = 0.01
     sep: Sep = None
     decimal: Decimal = None
     encoding: Encoding = None
-    min_items: Annotated[int, typer.Option(help="Leave smaller sets out.")] = 1
-    max_items: Annotated[int | None, typer.Option(help="Leave larger sets out.")] = None
-    max_sets: Annotated[int | None, typer.Option(help="Use a random sample of sets.")] = None
+    min_items: Annotated[int, typer.Option(help="Leave out sets with fewer items.")] = 1
+    max_items: Annotated[
+        int | None, typer.Option(help="Leave out sets with more items. Default: no limit.")
+    ] = None
+    max_sets: Annotated[int | None, typer.Option(help=MAX_SETS_HELP)] = None
     like: Annotated[RawName | None, typer.Option(help=LIKE_HELP)] = None
     view: Annotated[View, typer.Option(help=VIEW_HELP)] = View.paper
 
@@ -211,7 +229,7 @@ class Source:
         return choices if self.max_sets is None else choices.sample(self.max_sets, seed)
 
     def reads(self) -> list[str | Path]:
-        """The files that are read, which nothing may be written over."""
+        """The files that are read, which must not be overwritten."""
         from setwise.paper.raw import raw_files
 
         if self.like is not None and self.table:
@@ -227,10 +245,10 @@ class Source:
             csv_format(None, self.sep, self.decimal, self.encoding)
 
         if is_data_file(self.table):
-            self._refuse_roles("a data file, which has them inside")
+            self._refuse_roles("a data file, which already has the roles")
             return open_choices(self.table)
         if self.like is not None:
-            self._refuse_roles(f"like {self.like.value}, which has its own")
+            self._refuse_roles(f"read like {self.like.value}, which has known roles")
             return load_raw(self.like.value, self.table, self.view.value)
         return self._read_table()
 
@@ -240,7 +258,7 @@ class Source:
         for name in ("set", "chosen", "items", "context", "weight", "group", "time"):
             if getattr(self, name) is not None:
                 raise InputError(
-                    f"--{name} gives a column's role, but {self.table} is {what}; leave it out"
+                    f"--{name} gives a column a role, but {self.table} is {what}; leave it out"
                 )
 
     def _read_table(self) -> "Choices":
@@ -261,7 +279,7 @@ class Source:
             if getattr(self, name) is not None:
                 given[name] = expressions(name, getattr(self, name))
         if given.get("context") == []:
-            raise InputError("--context names no column; name one, or leave it out")
+            raise InputError("--context is empty; name a column, or leave the option out")
         roles |= given
         for name in ("set", "chosen"):
             if name not in roles:
@@ -278,7 +296,7 @@ def takes_source(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def may_take_source(command: Callable[..., None]) -> Callable[..., None]:
-    """The same with a table that may be left out, and after the command's own arguments."""
+    """The same, with an optional table that comes after the command's own arguments."""
     return _with_source(command, "")
 
 

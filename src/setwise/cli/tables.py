@@ -1,4 +1,4 @@
-"""Tables in and out of files, for the commands."""
+"""Read and write tables, for the commands."""
 
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,7 @@ def is_dataset(name: str) -> bool:
 
 
 def check_table(path: Path, reads: Reads = ()) -> None:
-    """Refuse a path to which no table can be written, or one that is read."""
+    """Refuse a path to which no table can be written, or that the command reads."""
     if path.suffix.lower() not in (".parquet", ".csv"):
         raise InputError(f"cannot write {path}: name a file that ends in .parquet or .csv")
     check_writable(path, reads)

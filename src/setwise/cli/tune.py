@@ -8,7 +8,16 @@ import typer
 from setwise.cli import show
 from setwise.cli.cluster import Cluster
 from setwise.cli.cluster import crew as crew_of
-from setwise.cli.source import Json, Preset, Source, SpaceName, SplitBy, seed_option
+from setwise.cli.source import (
+    EPOCHS_HELP,
+    SPLIT_BY_HELP,
+    Json,
+    Preset,
+    Source,
+    SpaceName,
+    SplitBy,
+    seed_option,
+)
 
 if TYPE_CHECKING:
     from setwise.comparison.comparison import TunedSplit
@@ -17,49 +26,51 @@ if TYPE_CHECKING:
 SPACES = {Preset.default: "training", Preset.paper: "paper"}
 STORAGE = "setwise-studies.sqlite"
 STORAGE_HELP = (
-    "SQLite file of the study, or the URL of a database that several machines share "
-    "(postgresql://...). The same command goes on where a killed one was."
+    "SQLite file that keeps the trials, or the URL of a database that several machines share "
+    "(postgresql://...). After a kill, the same command resumes."
 )
+PRUNING_HELP = "Stop trials early that are worse than the median of the others."
+SEED_HELP = "Seed of the splits, the initial weights, the order of sets and the trials."
+SPACE_HELP = "Search space. Default: training, or paper with --preset paper."
 VARY_HELP = (
-    "An argument to vary as well, or otherwise: 'name=low..high', 'name=low..high log' or "
-    "'name=value,value'. May be repeated."
+    "Add an argument to the search space, or change its range: 'name=low..high', "
+    "'name=low..high log' or 'name=value,value'. May be repeated."
 )
 
 
 def tune(
     source: Source,
     model: Annotated[str, typer.Option(help="Name of a model; see 'setwise models'.")] = "sda",
-    trials: Annotated[int, typer.Option(help="Settings to try in each split.")] = 100,
-    space: Annotated[
-        SpaceName | None, typer.Option(help="What to vary; the default goes with the preset.")
-    ] = None,
+    trials: Annotated[int, typer.Option(help="Number of settings to try per split.")] = 100,
+    space: Annotated[SpaceName | None, typer.Option(help=SPACE_HELP)] = None,
     vary: Annotated[list[str] | None, typer.Option(help=VARY_HELP)] = None,
     batch: Annotated[
         int | None,
-        typer.Option(help="Trials that train together, at most; default: 8, on a GPU 20."),
+        typer.Option(help="Most trials that train together. Default: 8, on a GPU 20."),
     ] = None,
-    pruning: Annotated[bool, typer.Option("--pruning", help="Stop hopeless trials early.")] = False,
-    epochs: Annotated[int | None, typer.Option(help="Most passes over the data.")] = None,
+    pruning: Annotated[bool, typer.Option("--pruning", help=PRUNING_HELP)] = False,
+    epochs: Annotated[int | None, typer.Option(help=EPOCHS_HELP)] = None,
     splits: Annotated[int, typer.Option(help="Number of random 50:25:25 splits.")] = 1,
-    split_by: Annotated[SplitBy, typer.Option(help="What stays together.")] = SplitBy.set,
+    split_by: Annotated[SplitBy, typer.Option(help=SPLIT_BY_HELP)] = SplitBy.set,
     preset: Annotated[
-        Preset, typer.Option(help="Sizes, stopping and space: setwise's or the paper's.")
+        Preset,
+        typer.Option(help="Sizes, stopping rule and search space: setwise's or the paper's."),
     ] = Preset.default,
     storage: Annotated[str, typer.Option(help=STORAGE_HELP)] = STORAGE,
     out: Annotated[
-        Path | None, typer.Option(help="Write the best model of the first split here.")
+        Path | None, typer.Option(help="Model file to write: the best model of the first split.")
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Picture of all trials (SVG).")] = None,
+    plot: Annotated[Path | None, typer.Option(help="SVG picture to write, of all trials.")] = None,
     cluster: Cluster = None,
-    seed: Annotated[int, seed_option("Of splits, weights, order and proposals.")] = 0,
+    seed: Annotated[int, seed_option(SEED_HELP)] = 0,
     json: Json = False,
 ) -> None:
     """Find the best hyper-parameters of a model on a validation part, and test them.
 
-    Each split is tuned on its own training and validation parts; its test part is used once, for
-    the best setting. Batches of trials train as one program, of all splits at once.
+    Each split is tuned on its own training and validation parts. Its test part is used once, for
+    the best setting. A batch of trials trains as one program, for all splits at once.
 
-    Of an ensemble, such as sda, every trial trains all models; --vary ensemble=1 tunes one.
+    For an ensemble, such as sda, every trial trains all of its models; --vary ensemble=1 tunes one.
 
     Example: setwise tune swissmetro --model sda --vary ensemble=1 --trials 50 --out tuned.setwise
     """
@@ -94,7 +105,7 @@ def tune(
 
 
 def storage_file(storage: str) -> str | None:
-    """The file of the studies; None where they are in a database."""
+    """The file of the studies; None if they are in a database."""
     return None if "://" in storage else storage
 
 
@@ -136,7 +147,7 @@ def _show(done: "list[TunedSplit]", model: str) -> None:
     show.table(heads, rows, title=f"{model}: {len(done[0].tuned.trials):,} trials per split")
     reasons = [trial.failed for one in done for trial in one.tuned.trials if trial.failed]
     if reasons:
-        show.note(f"{len(reasons):,} trials failed, the first since: {reasons[0]}")
+        show.note(f"{len(reasons):,} trials failed, the first because: {reasons[0]}")
 
 
 def _brief(value: Any) -> str:

@@ -7,23 +7,37 @@ import typer
 
 from setwise.cli import show
 from setwise.cli.predict import ModelFile
-from setwise.cli.source import TABLE_HELP, Decimal, Encoding, Json, Sep, names
+from setwise.cli.source import (
+    MAX_SETS_HELP,
+    REPORT_HELP,
+    TABLE_HELP,
+    Decimal,
+    Encoding,
+    Json,
+    Sep,
+    names,
+)
 
 if TYPE_CHECKING:
     from setwise.reports.iia import IIAReport
 
 BY_HELP = (
-    "Column whose levels are alternatives, or several 0/1 columns by commas: shows who gains when "
-    "one of them leaves."
+    "Column whose levels are the alternatives, or several 0/1 columns separated by commas: show "
+    "which alternatives gain when one is removed."
 )
 TRIALS_HELP = (
     "Labelled trials: the columns of the condition, of the favoured option (A or B) and of the "
-    "option (A, B or other), by commas; a fourth, of people, lets intervals resample people."
+    "option (A, B or other), separated by commas. With a fourth, of the respondent, intervals "
+    "resample respondents."
 )
-DECOY_HELP = "Two number columns by commas: maps how a decoy that moves in them shifts the shares."
-GROUP_HELP = "Column of the person who chose, where one makes many choices: intervals by person."
-BESIDE_HELP = "Other model files by commas: shows on which sets each model is right."
-PAIR_HELP = "With --decoy: the set whose two most probable items it joins; by default the first."
+DECOY_HELP = (
+    "Two numeric columns separated by a comma: map how a decoy in their plane shifts shares."
+)
+GROUP_HELP = "Column of the respondent: intervals resample respondents instead of sets."
+BESIDE_HELP = "Other model files separated by commas: show on which sets each model is right."
+PAIR_HELP = (
+    "With --decoy: the set whose two most probable items the decoy is added to. Default: the first."
+)
 
 
 def violations(
@@ -35,10 +49,8 @@ def violations(
     pair: Annotated[str | None, typer.Option(help=PAIR_HELP)] = None,
     group: Annotated[str | None, typer.Option(help=GROUP_HELP)] = None,
     beside: Annotated[str | None, typer.Option(help=BESIDE_HELP)] = None,
-    max_sets: Annotated[int | None, typer.Option(help="Look at a random sample of sets.")] = None,
-    report: Annotated[
-        Path | None, typer.Option(help="Write a page with tables and pictures here (HTML).")
-    ] = None,
+    max_sets: Annotated[int | None, typer.Option(help=MAX_SETS_HELP)] = None,
+    report: Annotated[Path | None, typer.Option(help=REPORT_HELP)] = None,
     sep: Sep = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
@@ -46,11 +58,11 @@ def violations(
 ) -> None:
     """Show how a model violates IIA on a table, and test IIA on its choices.
 
-    Every item of every set is taken away in turn; under IIA the odds between the others stay. The
-    tests need no model: they ask whether the other items of a set matter in the data.
+    Each item of each set is removed in turn. Under IIA the odds between the other items do not
+    change. The tests need no model: they ask whether the other items of a set matter in the data.
 
-    With --trials, attraction, compromise and similarity in labelled trials stand beside what the
-    model predicts. With --decoy, a third item moves past a pair, and you see whom it helps.
+    --trials compares attraction, compromise and similarity in labelled trials with what the model
+    predicts. --decoy adds a third item to a pair and shows which of the two it helps.
 
     Example: setwise violations swissmetro.setwise swissmetro --by is_train,is_sm,is_car
     """
@@ -106,7 +118,7 @@ def _names(option: str, text: str | None, counts: tuple[int, ...]) -> list[str]:
     names = [] if text is None else [one.strip() for one in text.split(",")]
     if text is not None and (len(names) not in counts or not all(names)):
         wanted = " or ".join(map(str, counts))
-        raise InputError(f"{option} takes {wanted} column names by commas, not '{text}'")
+        raise InputError(f"{option} takes {wanted} column names separated by commas, not '{text}'")
     return names
 
 
@@ -117,13 +129,15 @@ def _refuse(
     from setwise.cli.tables import is_data_file
 
     if len({Path(one).stem for one in others}) < len(others):
-        raise InputError(f"--beside {','.join(others)} has two models of one name; rename a file")
+        raise InputError(
+            f"--beside {','.join(others)} has two models with the same name; rename a file"
+        )
     if pair is not None and not decoy:
-        raise InputError("--pair says which items --decoy is to move; give --decoy too")
+        raise InputError("--pair says which items the decoy is added to; give --decoy too")
     if trials is not None and is_data_file(table):
         raise InputError(
-            f"--trials needs the labels of the trials, but {table} holds a model's columns only; "
-            "give the table that it was made from"
+            f"--trials needs the labels of the trials, but {table} has only the columns of "
+            "a model; give the table that it was made from"
         )
 
 
@@ -133,7 +147,7 @@ def _show(found: "IIAReport") -> None:
 
     show.table(HEADS, found.rows(), title=f"{found.model} on {found.data}", numbers=False)
     if found.between is not None:
-        print(f"\nChange of the row's probability when the column leaves:\n{found.between}")
+        print(f"\nChange of the row's probability if the column is removed:\n{found.between}")
     if found.regions is not None:
         show.table(found.regions.heads, found.regions.rows(), title="where each model is right")
     if found.trials is not None:

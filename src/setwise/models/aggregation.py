@@ -1,4 +1,4 @@
-"""The one equation."""
+"""The one equation: how an item is scored, given its choice set."""
 
 import equinox as eqx
 
@@ -13,8 +13,10 @@ from setwise.models.within_set import View, alone
 class Aggregation(Model):
     """g(x, s) = < w(s), mu(F(x) compared with r(s)) > + < b, x >; letters as in docs/notation.md.
 
-    The paper has no b, and its x are the features ``alone``. Seen ``in_pieces``, x goes on with
-    where the item stands in its set, and with hat functions of both.
+    F scores an item, r(s) is the set's reference point, mu says how a gain or a loss against it is
+    felt, and w(s) weighs the results. The paper has no b, and its x are the features ``alone``.
+    Other views of x add the item's place in its set (``among_others``) and hat functions of both
+    (``in_pieces``).
     """
 
     F: ItemFunction

@@ -1,10 +1,8 @@
-"""Multilayer perceptrons: a score of each item alone, and the layers that other networks share.
+"""Networks to compare with.
 
-Networks that pool the set by a mean: Deep Sets, and first aggregate then evaluate (FATE).
-
-A set transformer: items look at one another before each is scored.
-
-The context dependent model: each item pulls or pushes each other one, by a low-rank matrix.
+Multilayer perceptrons score each item without regard to the others. Deep Sets and FATE (first
+aggregate, then evaluate) pool the set by a mean. In a set transformer items attend to one another.
+In the context dependent model each item shifts the scores of the others, by a low-rank matrix.
 """
 
 import itertools
@@ -24,7 +22,7 @@ from setwise.models.set_functions import Layer
 
 
 class HiddenLayers(eqx.Module):
-    """h <- relu(h W + b), layer after layer, with dropout after each.
+    """h <- relu(h W + b) in each layer, followed by dropout.
 
     >>> layers = HiddenLayers([8, 16, 4], jax.random.key(0))
     >>> layers(jax.numpy.ones((5, 8))).shape
@@ -50,7 +48,7 @@ class HiddenLayers(eqx.Module):
 
 
 class Perceptron(Model):
-    """g(x, s) = <v, h(x)>, h the hidden layers: the set plays no part, so IIA holds exactly.
+    """g(x, s) = <v, h(x)>, h the hidden layers. The set has no influence, so IIA holds exactly.
 
     A constant term after v would cancel in every comparison.
     """
@@ -69,7 +67,7 @@ class Perceptron(Model):
 
 @dataclass(frozen=True)
 class PerceptronBlueprint(Blueprint):
-    """A perceptron whose hidden layers have these multiples of ``hidden`` units.
+    """A perceptron; its hidden layers have ``hidden`` units times these multiples.
 
     >>> from setwise.models import ZOO
     >>> ZOO["mlp"].parameters(8, Sizes(hidden=16))  # 8 x 16 + 16, 16 x 16 + 16, 16
@@ -83,7 +81,7 @@ class PerceptronBlueprint(Blueprint):
 
 
 EMBEDDING = 2
-"""Layers before the first look at the set."""
+"""Layers before the first comparison with the set."""
 
 
 class DeepSets(Model):
@@ -93,8 +91,8 @@ class DeepSets(Model):
     compare:  h <- relu((h - mean of h over s) W), Zaheer's equivariant layer
     score:    g(x, s) = <v, h(x)>
 
-    As in the paper no layer has a bias, and the comparison needs no parameters. The embedding
-    comes first because a mean subtracted from the features themselves would hide their level.
+    As in the paper, no layer has a bias, and the comparison has no parameters. The embedding comes
+    first because subtracting the mean from the features themselves would remove their level.
     """
 
     weights: tuple[Float[Array, "i o"], ...]
@@ -186,7 +184,7 @@ class AttentionBlock(eqx.Module):
         self.key = Layer(inputs, hidden, keys[1])
         self.value = Layer(inputs, hidden, keys[2])
         self.feed = Layer(hidden, hidden, keys[3])
-        self.heads = math.gcd(HEADS, hidden)  # heads of equal size, whatever the units
+        self.heads = math.gcd(HEADS, hidden)  # heads of equal size for any number of units
 
     def __call__(
         self, x: Float[Array, "n i"], present: Mask, dropout: Dropout | None
@@ -217,14 +215,14 @@ class SetTransformer(Model):
 
     def scores(self, items: Items, present: Mask, dropout: Dropout | None = None) -> Scores:
         early, late = dropout.split() if dropout is not None else (None, None)
-        # A weight of zero does not hide what is not a number.
+        # A weight of zero does not remove a NaN.
         items = jnp.where(present[:, None], items, 0)
         return self.second(self.first(items, present, early), present, late) @ self.v
 
 
 @dataclass(frozen=True)
 class SetTransformerBlueprint(Blueprint):
-    """Two blocks of ``hidden`` units in four heads (fewer where four do not divide the units).
+    """Two blocks of ``hidden`` units in four heads (fewer if four does not divide the units).
 
     >>> from setwise.models import ZOO
     >>> ZOO["set_transformer"].parameters(8, Sizes(hidden=16))  # 704, 1,088 and 16
@@ -236,14 +234,14 @@ class SetTransformerBlueprint(Blueprint):
 
 
 NEAR_MNL = 0.1
-"""Initial A and B are this much of Glorot's: little context, yet gradients to learn it by."""
+"""Factor on the initial A and B: little context at first, but gradients to learn it."""
 
 
 class ContextDependent(Model):
     """g(x, s) = <theta, x> + mean over z in s, z != x, of <A x, B z>; A and B have k rows.
 
-    A set of one item has no context. The mean keeps effects comparable between sets of different
-    sizes; it is linear in z, so that B z is summed once a set and not once a pair.
+    A set of one item has no context. The mean makes effects comparable between sets of different
+    sizes. It is linear in z, so B z is summed once per set and not once per pair.
     """
 
     theta: Float[Array, " d"]

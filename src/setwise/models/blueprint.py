@@ -1,4 +1,4 @@
-"""What the zoo knows of a model: what it is, and how to build it for so many features."""
+"""What the zoo knows about a model: a description, and how to build it."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -27,13 +27,15 @@ class Sizes:
     def __post_init__(self) -> None:
         for name in ("dimension", "components", "hidden"):
             whole()(name, getattr(self, name))
-            object.__setattr__(self, name, int(getattr(self, name)))  # NumPy's are no static fields
+            object.__setattr__(
+                self, name, int(getattr(self, name))
+            )  # NumPy integers cannot be static fields
         one_of("joint", "shared")("wiring", self.wiring)
 
 
 @dataclass(frozen=True)
 class About:
-    """What a reader wants to know of a model before using it."""
+    """What a user wants to know about a model before using it."""
 
     family: Family
     formula: str
@@ -58,7 +60,7 @@ class Blueprint(ABC):
         return self.build(features, sizes, jax.random.key(seed))
 
     def skeleton(self, features: int, sizes: Sizes) -> Model:
-        """The model with shapes in place of weights, for those who have the weights already."""
+        """The model with shapes in place of weights, for callers that have the weights already."""
         return eqx.filter_eval_shape(lambda: self.build(features, sizes, jax.random.key(0)))
 
     def parameters(self, features: int, sizes: Sizes) -> int:

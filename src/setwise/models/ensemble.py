@@ -16,9 +16,9 @@ from setwise.models.model import Dropout, Model
 class Ensemble(Model):
     """P(x | s) = sum over members m of p_m P_m(x | s); g(x, s) is its logarithm.
 
-    ``members`` has, for each kind of member, one model whose arrays have one more axis, the first,
-    along the members of that kind. Without ``weight`` all count alike; with it, p_m = weight_m, in
-    the order of ``members``.
+    ``members`` holds one model per kind of member; its arrays have an additional first axis, along
+    the members of that kind. Without ``weight`` all members count equally; with it, p_m = weight_m,
+    in the order of ``members``.
 
     >>> from setwise.models import ZOO, Sizes
     >>> alone = [ZOO["sda"].build(2, Sizes(), jax.random.key(seed)) for seed in range(3)]
@@ -35,7 +35,7 @@ class Ensemble(Model):
     def of(
         cls, models: Sequence[Model], weight: Float[np.ndarray, " members"] | None = None
     ) -> "Ensemble":
-        """The ensemble of these models; of those with a weight of 0 nothing is kept."""
+        """The ensemble of these models, without those whose weight is 0."""
         if weight is None:
             return cls(tuple(_stacked([models[n] for n in kind]) for kind in _kinds(models)))
         kept = np.flatnonzero(weight)
@@ -45,7 +45,7 @@ class Ensemble(Model):
 
     @classmethod
     def skeleton(cls, models: Sequence[Model], weighed: bool = False) -> "Ensemble":
-        """Of models like these, which have shapes in place of weights, as the ensemble will."""
+        """The ensemble of these skeletons: shapes in place of weights."""
         stacks = [[models[number] for number in kind] for kind in _kinds(models)]
         skeleton = cls(tuple(eqx.filter_eval_shape(_stacked, models) for models in stacks))
         if not weighed:
@@ -60,12 +60,12 @@ class Ensemble(Model):
         logs = jnp.concatenate([eqx.filter_vmap(one)(kind) for kind in self.members])
         if self.weight is not None:
             logs = logs + jnp.log(self.weight)[:, None]
-        # Absent items have log-probability -inf in every member: any finite score does for them.
+        # Absent items have log-probability -inf in every member; any finite score serves for them.
         return jnp.where(present, jax.nn.logsumexp(jnp.where(present, logs, 0), axis=0), 0)
 
 
 def _kinds(models: Sequence[Model]) -> list[list[int]]:
-    """The numbers of the models of each kind: those that differ in their arrays only."""
+    """The numbers of the models of each kind; models of a kind differ only in their arrays."""
     kinds: dict[Any, list[int]] = {}
     for number, model in enumerate(models):
         kinds.setdefault(jax.tree.structure(model), []).append(number)

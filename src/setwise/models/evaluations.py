@@ -1,8 +1,6 @@
-"""The comparison of an item's scores F(x) with the set's reference point r(s).
+"""How an item's scores F(x) are compared with the reference point r(s), and how that is felt, mu.
 
-mu: how a score is felt once it is compared with the reference point.
-
-The paper's mu is the kinked tanh: gains and losses saturate, and losses loom larger by c > 1.
+The paper's mu is the kinked tanh: gains and losses saturate, and losses weigh c > 1 times as much.
 """
 
 from abc import abstractmethod
@@ -20,12 +18,12 @@ Comparison = Callable[[ItemScores, Float[Array, "..."]], Evaluated]
 
 
 def difference(f: ItemScores, r: Float[Array, " l"]) -> Evaluated:
-    """f_i(x) - r_i(s): the paper's Eq. 5, scores and references are numbers."""
+    """f_i(x) - r_i(s): the paper's Eq. 5. Scores and references are numbers."""
     return f.values[:, :, 0] - r
 
 
 def inner(f: ItemScores, r: Float[Array, "l k"]) -> Evaluated:
-    """< f_i(x), r_i(s) >: what the paper's experiments use, both are vectors of size k."""
+    """< f_i(x), r_i(s) >: what the paper's experiments use. Both are vectors of size k."""
     return f.inner(r)
 
 
@@ -37,7 +35,7 @@ def range_position(f: ItemScores, r: Float[Array, "l 2"]) -> Evaluated:
 
 
 class Evaluation(eqx.Module):
-    """mu, applied to every compared score alone."""
+    """mu, applied to each compared score separately."""
 
     @abstractmethod
     def __call__(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
@@ -105,7 +103,7 @@ class KinkedLinear(Evaluation):
 class Power(Evaluation):
     """mu(z) = z^rho for z >= 0, rho > 0 learned; concave for rho < 1.
 
-    Below a millionth, where the slope of a concave power has no bound, it is flat and zero.
+    Below a millionth it is 0 and flat, because the slope of a concave power is unbounded there.
 
     >>> [float(Power(start=0.5)(jnp.array(z)).round(4)) for z in (0.0, 4.0)]
     [0.0, 2.0]
@@ -139,9 +137,9 @@ class Logarithm(Evaluation):
 
     @property
     def epsilon(self) -> Float[Array, ""]:
-        """What keeps the worst item's value finite."""
+        """Keeps the value of the worst item finite."""
         return jax.nn.softplus(self.raw)
 
     def __call__(self, z: Float[Array, "..."]) -> Float[Array, "..."]:
-        # Items present are never below their minimum; what stands in absent places may be.
+        # Items that are present are never below the minimum; the values of absent ones may be.
         return jnp.log(jnp.maximum(z, 0) + self.epsilon)

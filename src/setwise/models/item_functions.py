@@ -1,9 +1,9 @@
 """F: from an item's features to its l scores, each with k components.
 
-The last step of every F is linear, f(x) = h(x) Theta, and h is small. :class:`ItemScores` keeps
-the two factors apart, because what follows F is nearly always another linear map, and contracting
-Theta with that map first costs one product a set instead of one an item. Only items seen in pieces
-have more numbers than scores, and are multiplied out.
+The last step of every F is linear, f(x) = h(x) Theta, and h is small. Nearly always another linear
+map follows. :class:`ItemScores` therefore keeps the two factors apart: multiplying Theta with that
+map first costs one product per set instead of one per item. Only items seen in pieces have more
+numbers than scores; for them the product is computed at once.
 """
 
 from abc import abstractmethod
@@ -17,7 +17,7 @@ from setwise.models.model import Dropout, glorot
 from setwise.models.within_set import Beside, Seen
 
 UNITS = 64
-"""Of the hidden layer of F, where it has one."""
+"""Units of the hidden layer of F, if it has one."""
 
 
 class ItemScores(eqx.Module):
@@ -33,7 +33,7 @@ class ItemScores(eqx.Module):
 
     @classmethod
     def of(cls, x: Seen, theta: Float[Array, "h l k"]) -> "ItemScores":
-        """x Theta. In pieces, x has more numbers than there are scores: it is multiplied out.
+        """x Theta. Seen in pieces, x has more numbers than scores: the product is computed.
 
         >>> x = Beside(jnp.ones((3, 2)), jnp.ones((3, 7)))
         >>> ItemScores.of(x, jnp.ones((9, 4, 1))).hidden.shape
@@ -60,7 +60,7 @@ class ItemScores(eqx.Module):
 
 
 class ItemFunction(eqx.Module):
-    """F, applied to all items of a set at once (to each alone: it never sees the others)."""
+    """F, applied to all items of a set at once, to each without regard to the others."""
 
     @abstractmethod
     def __call__(self, x: Seen, dropout: Dropout | None = None) -> ItemScores:
@@ -80,7 +80,7 @@ class Linear(ItemFunction):
 
 
 class Hidden(ItemFunction):
-    """F(x) = relu(x A + a) Theta: scores that features make together, not each alone.
+    """F(x) = relu(x A + a) Theta: scores in which features interact.
 
     >>> F = Hidden(8, 4, 1, jax.random.key(0))
     >>> F(jnp.ones((3, 8))).values.shape

@@ -1,6 +1,6 @@
-"""Mixtures of logits: a class of people is drawn first, then the class's choice.
+"""Mixtures of logits, in which each class of people chooses by a logit of its own; nested logits.
 
-Nested logits: exact, for nests that are given, and with soft nests that are learned.
+Nested logits are exact for given nests, and have soft nests where the nests are learned.
 """
 
 from dataclasses import dataclass
@@ -40,8 +40,8 @@ def log_mixture(
 class Mixture(Model):
     """Discrete mixed logit: P(x | s) = sum_k pi_k softmax over s of < theta_k, x >.
 
-    Scores are log P, and pi is the softmax of ``logits``. Within a class IIA holds; across
-    classes it fails: an item takes most from those that the same people like.
+    Scores are log P, and pi is the softmax of ``logits``. Within a class IIA holds. Across classes
+    it fails: an item takes most from the items that the same people like.
     """
 
     theta: Float[Array, "d l"]
@@ -53,7 +53,7 @@ class Mixture(Model):
 
     @property
     def shares(self) -> Float[Array, " l"]:
-        """pi: how many people belong to each class."""
+        """pi: the share of people in each class."""
         return jax.nn.softmax(self.logits)
 
     def scores(self, items: Items, present: Mask, dropout: Dropout | None = None) -> Scores:
@@ -76,9 +76,9 @@ class Nested(Model):
         I_k = log sum over the items z of nest k in s of exp(V_z / lambda_k)
 
     so that P(x | s) = P(k | s) P(x | k, s) with P(k | s) = softmax over nests of lambda_k I_k.
-    0 < lambda_k <= 1, the sigmoid of ``raw``; lambda = 1 is the MNL. An item is in the nest whose
-    column, the ``start``-th and following, is above zero: a standardised one-hot column is so at
-    its level. An item in none of them (the outside option) is a nest of its own, with g = V.
+    0 < lambda_k <= 1, the sigmoid of ``raw``; lambda = 1 is the MNL. The columns from ``start`` on
+    mark the nests: an item is in the nest whose column is above zero, as a standardised one-hot
+    column is at its level. An item in no nest (the outside option) has g = V.
     """
 
     theta: Float[Array, " d"]
@@ -92,7 +92,7 @@ class Nested(Model):
 
     @property
     def lambdas(self) -> Float[Array, " k"]:
-        """How unlike the items of each nest are: near 0 like one item, at 1 like any others."""
+        """How different the items of a nest are: near 0 they act as one, at 1 there is no nest."""
         return jax.nn.sigmoid(self.raw)
 
     def scores(self, items: Items, present: Mask, dropout: Dropout | None = None) -> Scores:
@@ -114,20 +114,20 @@ def nested_scores(
     scaled = utilities / own
     inside = member & present[:, None]
     peopled = inside.any(0)
-    # A nest without items takes part with zeros, so that no gradient is undefined, and is dropped.
+    # A nest without items is computed with zeros, so that gradients stay defined, then dropped.
     within = jnp.where(inside, scaled[:, None], jnp.where(peopled, -jnp.inf, 0))
     inclusive = jnp.where(peopled, jax.nn.logsumexp(within, axis=0), 0)
     return scaled + jnp.where(member, (lambdas - 1) * inclusive, 0).sum(1)
 
 
 class SoftNested(Model):
-    """McFadden's (1978) nests as soft ones, each with a score function f_i of its own.
+    """McFadden's (1978) nests, made soft: each has a score function f_i of its own.
 
         g(x, s) = log sum_i softmax_i(W_i + lambda_i I_i) exp(f_i(x) - I_i),
         I_i = log sum over z in s of exp f_i(z)
 
-    A nest is entered with a probability that rises with its inclusive value I_i; an item is
-    chosen within it. g is log P itself. 0 < lambda_i < 1, the sigmoid of ``raw``; lambda = 0 is
+    A nest is chosen with a probability that rises with its inclusive value I_i, then an item within
+    it. g is log P itself. 0 < lambda_i < 1, the sigmoid of ``raw``; lambda = 0 is
     the mixed logit.
     """
 
@@ -142,7 +142,7 @@ class SoftNested(Model):
 
     @property
     def lambdas(self) -> Float[Array, " l"]:
-        """How much a nest's inclusive value draws people in."""
+        """How much the inclusive value of a nest attracts people."""
         return jax.nn.sigmoid(self.raw)
 
     def scores(self, items: Items, present: Mask, dropout: Dropout | None = None) -> Scores:

@@ -1,8 +1,6 @@
-"""Initial weights.
+"""What every model is: a function from one choice set to one score per item.
 
-Positive parameters and powers, with gradients that stay finite.
-
-What every model is: a function from one choice set to one score an item.
+With it come initial weights, and positive parameters and powers whose gradients stay finite.
 """
 
 from abc import abstractmethod
@@ -35,7 +33,7 @@ def inverse_softplus(value: float) -> Float[Array, ""]:
 
 
 def safe_power(z: Float[Array, "..."], rho: Float[Array, ""]) -> Float[Array, "..."]:
-    """z^rho for z >= 0; zero, with zero slope, below ``FLOOR``."""
+    """z^rho for z >= 0; below ``FLOOR`` it is 0, with slope 0."""
     large = z > FLOOR
     return jnp.where(large, jnp.where(large, z, 1.0) ** rho, 0.0)
 
@@ -60,8 +58,8 @@ class Dropout(eqx.Module):
         return first, second, third
 
     def __call__(self, hidden: Float[Array, "..."]) -> Float[Array, "..."]:
-        """Zero the dropped units and scale up the others, so that the mean stays."""
-        # Sixteen random bits decide a unit: half the cost of a float, which is most of dropout's.
+        """Zero the dropped units and scale up the others, so that the mean does not change."""
+        # Sixteen random bits per unit cost half of a random float, which is most of dropout's cost.
         bits = jax.random.bits(self.key, hidden.shape, jnp.uint16)
         kept = bits < jnp.asarray(self.keep * 65536, jnp.float32)
         return jnp.where(kept, hidden / self.keep, 0)
@@ -71,12 +69,12 @@ class Model(eqx.Module):
     """A choice model: g(x, s) for the items x of one set s.
 
     Models are written for one set; ``jax.vmap`` makes batches. ``present`` marks the real items
-    of a padded set: scores of absent items are meaningless and must not influence the others.
+    of a padded set. Scores of absent items have no meaning and must not influence the others.
     """
 
     @abstractmethod
     def scores(self, items: Items, present: Mask, dropout: Dropout | None = None) -> Scores:
-        """g(x, s) for every item of the set; ``dropout`` is given while training only."""
+        """g(x, s) for every item of the set; ``dropout`` is given only while training."""
 
     def probabilities(self, items: Items, present: Mask) -> Scores:
         """P(x | s), the softmax of the scores over the set."""

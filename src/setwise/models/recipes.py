@@ -1,4 +1,4 @@
-"""Recipes: compositions of the parts of the one equation, and the parts by name."""
+"""Recipes: which parts of the equation make up a model, and functions that build each part."""
 
 import math
 from collections.abc import Callable
@@ -37,8 +37,8 @@ SetPart = Callable[[Shape, Sizes, int, Key], SetFunction]
 class Recipe(Blueprint):
     """A composition of F, w, r, mu and the comparison.
 
-    F has l = ``dimension`` scores unless the recipe fixes it: to a number, or to the features
-    themselves.
+    F has l = ``dimension`` scores, unless the recipe sets l to a number, or uses the features
+    themselves as scores.
     """
 
     w: SetPart
@@ -49,7 +49,7 @@ class Recipe(Blueprint):
     dimension: int | Literal["features"] | None = None
     seen: View = alone
     beside_mnl: bool = False
-    """Whether < b, x > stands beside the aggregation."""
+    """Whether < b, x > is added to the aggregation."""
 
     def build(self, features: int, sizes: Sizes, key: Key) -> Aggregation:
         """The model with initial weights for items of this many features.
@@ -81,7 +81,7 @@ class Recipe(Blueprint):
 
 
 def _width(seen: View, features: int) -> int:
-    """How many numbers a model sees of an item of so many features."""
+    """How many numbers a model sees of an item with this many features."""
     items, present = jnp.zeros((1, features)), jnp.ones(1, bool)
     return int(jax.eval_shape(seen, items, present).shape[1])
 
@@ -102,7 +102,7 @@ def vector(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
 
 
 def set_network(shape: Shape, sizes: Sizes, k: int, key: Key) -> JointNetwork | SharedNetwork:
-    """A learned permutation-invariant network in the wiring asked for."""
+    """A learned permutation-invariant network, with the wiring of ``sizes``."""
     l, outputs = shape[0], math.prod(shape)  # noqa: E741
     if sizes.wiring == "joint":
         return JointNetwork(PooledNetwork(l * k, sizes.hidden, outputs, key), shape)
@@ -110,16 +110,16 @@ def set_network(shape: Shape, sizes: Sizes, k: int, key: Key) -> JointNetwork | 
 
 
 QUIET = 0.1
-"""How much of Glorot's weights the last layer of a quiet network begins with."""
+"""Factor on the initial weights of the last layer of a quiet network."""
 
 
 def quiet_network(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
-    """As :func:`set_network`, at first close to 0 for every set: context has to be learned."""
+    """Like :func:`set_network`, but close to 0 at the start: context has to be learned."""
     return _quiet(set_network(shape, sizes, k, key))
 
 
 def vector_and_network(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:
-    """As :func:`set_network`, at first close to a vector that is the same for every set."""
+    """Like :func:`set_network`, but initially close to one vector for all sets."""
     for_vector, for_network = jax.random.split(key)
     network = _quiet(set_network(shape, sizes, k, for_network))
     outputs = network.network.last.bias.shape[0]

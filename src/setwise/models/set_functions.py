@@ -1,12 +1,8 @@
 """w and r: functions of the whole set that do not depend on the order of its items.
 
-A constant gives a classical model, a learned vector an ablation, a network the paper's models.
-Networks read the scores F(s), not the features.
-
-w and r of the classical models: statistics of the scores in a set, with few parameters.
-
-Every value is one number for each of the l score functions, from the scores f_i(z) of the items
-z in s.
+Constants and statistics of the scores in a set give the classical models, a learned vector gives
+an ablation, and a network gives the paper's models. All of them read the scores F(s), not the
+features. A statistic is one number per score function, from the scores f_i(z) of the items z in s.
 """
 
 from abc import abstractmethod
@@ -69,7 +65,7 @@ class Layer(eqx.Module):
 
 
 class PooledNetwork(eqx.Module):
-    """Two tanh layers an item, the mean over the items present, a linear map."""
+    """Two tanh layers per item, the mean over the items present, then a linear map."""
 
     first: Layer
     second: Layer
@@ -92,7 +88,7 @@ class PooledNetwork(eqx.Module):
 
 
 class JointNetwork(SetFunction):
-    """One network sees all scores F(s) and gives all values at once: the default wiring."""
+    """One network reads all scores F(s) and returns all values: the default wiring."""
 
     network: PooledNetwork
     shape: tuple[int, ...] = eqx.field(static=True)
@@ -104,7 +100,7 @@ class JointNetwork(SetFunction):
 
 
 class SharedNetwork(SetFunction):
-    """One network applied to each {f_i(z) : z in s} alone, as in the paper's theory section."""
+    """One network, applied to each {f_i(z) : z in s} separately, as in the paper's theory."""
 
     network: PooledNetwork
     shape: tuple[int, ...] = eqx.field(static=True)
@@ -138,7 +134,7 @@ class Midpoint(SetFunction):
 
 
 class Extremes(SetFunction):
-    """(min f_i, max f_i): what a position within the range is measured by."""
+    """(min f_i, max f_i): the range in which a position is measured."""
 
     def __call__(
         self, f: ItemScores, present: Mask, dropout: Dropout | None = None
@@ -148,7 +144,7 @@ class Extremes(SetFunction):
 
 
 class Spread(SetFunction):
-    """max f_i - min f_i: dimensions on which the items differ count more."""
+    """max f_i - min f_i: scores in which the items differ more count more."""
 
     def __call__(
         self, f: ItemScores, present: Mask, dropout: Dropout | None = None
@@ -193,7 +189,7 @@ class Selves(SetFunction):
 
     @property
     def tau(self) -> Float[Array, ""]:
-        """How sharply one self takes over."""
+        """How sharply one self dominates."""
         return jax.nn.softplus(self.raw)
 
     def __call__(
@@ -228,7 +224,7 @@ class MeanLinear(SetFunction):
     A: Float[Array, "l l"]
 
     def __init__(self, dimension: int):
-        # No context at first: a convex model needs no other start.
+        # It starts without context: a convex model needs no other start.
         self.theta = jnp.zeros(dimension)
         self.A = jnp.zeros((dimension, dimension))
 

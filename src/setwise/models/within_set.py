@@ -1,4 +1,4 @@
-"""Features relative to the set: where an item stands among the others, computed in the model."""
+"""Features relative to the set: an item's place among the others, computed in the model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ def within_set(items: Items, present: Mask) -> Float[Array, "n twice_d"]:
 
         z = (x - mean) / sd        position = (x - min) / (max - min)
 
-    over the items of the set. Where the range is below a millionth of a standardised unit (all
-    items are equal, or there is one) both are 0, with zero gradients.
+    over the items of the set. If the range is below a millionth of a standardised unit (all items
+    are equal, or there is only one), both are 0, with zero gradients.
 
     >>> x = jnp.array([[1.0, 5.0], [2.0, 5.0], [3.0, 5.0]])
     >>> [round(float(value), 4) for value in within_set(x, jnp.ones(3, bool))[2]]
@@ -28,19 +28,19 @@ def within_set(items: Items, present: Mask) -> Float[Array, "n twice_d"]:
     low, high = _masked.minimum(items, present), _masked.maximum(items, present)
     varied = high - low > FLOOR
     position = jnp.where(varied, items - low, 0) / jnp.where(varied, high - low, 1)
-    # z does not care about shift and scale: taken from positions, it loses no digits to either.
+    # z is invariant to shift and scale; computed from positions, it loses no digits to either.
     centred = position - _masked.mean(position, present)
     variance = jnp.where(varied, _masked.mean(centred**2, present), 1)
     return jnp.concatenate([centred / jnp.sqrt(variance), position], -1)
 
 
 class Beside(eqx.Module):
-    """Columns with others to their right, as one matrix that is multiplied and never made.
+    """Two blocks of columns that are multiplied as one matrix, without being copied into one.
 
         x @ M = left @ (upper rows of M) + right @ (lower rows of M)
 
-    On a CPU, copying an item's features and hat functions into one array takes three times as
-    long as computing them and multiplying them.
+    On a CPU, copying features and hat functions into one array takes three times as long as
+    computing and multiplying them.
 
     >>> x = Beside(jnp.ones((3, 2)), jnp.ones((3, 4)))
     >>> x.shape, (x @ jnp.ones(6)).tolist()
@@ -52,7 +52,7 @@ class Beside(eqx.Module):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """As of an array."""
+        """The shape of the whole matrix."""
         return self.left.shape[0], self.left.shape[1] + self.right.shape[1]
 
     def __matmul__(self, matrix: Float[Array, "seen *m"]) -> Float[Array, "n *m"]:
@@ -61,28 +61,28 @@ class Beside(eqx.Module):
 
 
 Seen = Float[Array, "n seen"] | Beside
-"""What a model sees of the items of a set."""
+"""What a model sees of the items of a set: one row per item."""
 View = Callable[[Items, Mask], Seen]
 
 
 def alone(items: Items, present: Mask) -> Items:
-    """The features as they are: nothing of the other items."""
+    """The features themselves, without regard to the other items."""
     return items
 
 
 def among_others(items: Items, present: Mask) -> Float[Array, "n thrice_d"]:
-    """The features, then where the item stands in its set: :func:`within_set`."""
+    """The features, then the item's place in its set: :func:`within_set`."""
     return jnp.concatenate([items, within_set(items, present)], -1)
 
 
 REACH = 2.5
-"""From where to where hat functions stand, in standardised units: from -REACH to REACH."""
+"""The knots of hat functions lie between -REACH and REACH, in standardised units."""
 
 
 class Hats(NamedTuple):
     """Hat functions of a feature: how many, at equally spaced knots, and how high.
 
-    Low hats are learned slowly and decay soon: a model bends only where the data insist.
+    Weights of low hats grow slowly and decay fast, so a model bends only where the data require it.
     """
 
     knots: int
@@ -99,11 +99,11 @@ class Hats(NamedTuple):
         """
         slope = self.height * (self.knots - 1) / (2 * REACH)
         knots = slope * jnp.linspace(-REACH, REACH, self.knots)
-        x = slope * jnp.clip(x, -REACH, REACH)  # scaled before there are many of them
+        x = slope * jnp.clip(x, -REACH, REACH)  # scaled here, while there are few numbers
         return jnp.maximum(0, self.height - jnp.abs(x[:, :, None] - knots)).reshape(x.shape[0], -1)
 
     def beside(self, items: Items, present: Mask) -> Beside:
-        """The item :func:`among_others`, and the hat functions of all that."""
+        """The item :func:`among_others`, then the hat functions of all its numbers."""
         x = among_others(items, present)
         d = items.shape[1]
         over_the_knots = REACH * (2 * x[:, 2 * d :] - 1)  # positions, which are from 0 to 1
@@ -115,15 +115,15 @@ COARSE, FINE = Hats(11, 0.1), Hats(41, 0.2)
 
 
 def in_pieces(items: Items, present: Mask) -> Beside:
-    """The item :func:`among_others`, beside the ``COARSE`` hats of all that.
+    """The item :func:`among_others`, then ``COARSE`` hat functions of all its numbers.
 
-    What is linear in this view is piecewise linear in each feature, z-score and position.
+    A linear function of this view is piecewise linear in each feature, z-score and position.
     """
     return COARSE.beside(items, present)
 
 
 def in_fine_pieces(items: Items, present: Mask) -> Beside:
-    """As :func:`in_pieces`, of ``FINE`` hats: near enough to tell single items and sets apart."""
+    """Like :func:`in_pieces`, with ``FINE`` hats, which can tell single items and sets apart."""
     return FINE.beside(items, present)
 
 

@@ -1,7 +1,7 @@
 """The zoo: the named models, one entry each.
 
 An aggregation is a recipe of parts; other networks have a blueprint of their own. A new model is
-one entry here and one line of docs; the laws in ``tests/test_laws.py`` run over every entry.
+one entry here, and the laws in ``tests/test_laws.py`` run over every entry.
 """
 
 from collections.abc import Mapping
@@ -68,8 +68,8 @@ SET_DEPENDENT: Mapping[str, Blueprint] = {
         About(
             "set-dependent", "<w(s), mu(F(x) - r(s))> + <b, x>, x in pieces, among the others",
             f"{PAPER}; setwise", False,
-            "The default, not the paper's: the full model beside a logit, piecewise linear in "
-            "features and in where an item stands in its set.",
+            "The default, not the paper's: the full model plus a logit, piecewise linear in "
+            "features and in an item's place in its set.",
         ),
         w=vector_and_network, r=quiet_network, mu=KinkedTanh, seen=in_pieces, beside_mnl=True,
     ),
@@ -86,8 +86,8 @@ SET_DEPENDENT: Mapping[str, Blueprint] = {
             "set-dependent",
             "<w(s), mu(F(x) - r(s))> + <b, x>, F(x) = relu(x A + a) Theta, x in fine pieces",
             f"{PAPER}; setwise", False,
-            "The third round of the default's ensemble: it learns what items and sets that come "
-            "back have of their own.",
+            "The third round of the default's ensemble: it recognises items and sets that occur "
+            "again.",
         ),
         w=vector_and_network, r=quiet_network, mu=KinkedTanh, F=Hidden, seen=in_fine_pieces,
         beside_mnl=True,
@@ -95,7 +95,7 @@ SET_DEPENDENT: Mapping[str, Blueprint] = {
     "sda_inner": Recipe(
         About(
             "set-dependent", "<w(s), mu(<F(x), r(s)>)>", PAPER, False,
-            "The model of the paper's experiments: it wants sets in thousands.",
+            "The model of the paper's experiments: it needs thousands of sets.",
         ),
         w=set_network, r=set_network, mu=KinkedTanh, compare=evaluations.inner,
     ),
@@ -143,7 +143,7 @@ CLASSICAL: Mapping[str, Blueprint] = {
     "tversky": Recipe(
         About(
             "non-IIA", "sum_i (max f_i - min f_i)^rho f_i(x)", "Tversky 1969", False,
-            "When attributes on which the items differ most decide.",
+            "When the attributes in which the items differ most decide.",
         ),
         w=power_spread, r=zero, mu=Identity,
     ),
@@ -151,7 +151,7 @@ CLASSICAL: Mapping[str, Blueprint] = {
         About(
             "non-IIA", "log sum_i softmax_i(W_i + lambda_i I_i) exp(f_i(x) - I_i)",
             "McFadden 1978", False,
-            "Nested logit with soft nests that are learned; with known nests take nested.",
+            "Nested logit with soft nests that are learned; if you know the nests, use nested.",
         ),
     ),
     "krs": Recipe(
@@ -205,13 +205,13 @@ CONTEXT: Mapping[str, Blueprint] = {
     "mixed_mnl": MixtureBlueprint(
         About(
             "non-IIA", "log sum_k pi_k softmax_s(<theta_k, x>)", "McFadden and Train 2000", False,
-            "When people differ in taste and who they are is not known.",
+            "When people differ in taste and you cannot tell who is who.",
         ),
     ),
     "mnl_within_set": WithinSetBlueprint(
         About(
             "non-IIA", "<b, x> + <b_z, z_s(x)> + <b_p, position_s(x)>", "setwise", False,
-            "MNL plus where an item stands in its set: exact, and strong on little data.",
+            "MNL plus an item's place in its set: exact, and strong on little data.",
         ),
     ),
     "lcl": Recipe(
@@ -227,13 +227,13 @@ NETWORKS: Mapping[str, Blueprint] = {
     "mlp": PerceptronBlueprint(
         About(
             "IIA", "MLP(x)", "Rumelhart, Hinton and Williams 1986", True,
-            "Taste that is not linear, without context: what a context model has to beat.",
+            "Non-linear taste without context: what a context model has to beat.",
         ),
     ),
     "ranknet": PerceptronBlueprint(
         About(
             "IIA", "MLP(x)", "Burges et al. 2005", True,
-            "The paper's ranker: train it with the pairwise objective, hidden=512 for its sizes.",
+            "The paper's ranker: trained with the pairwise objective; hidden=512 gives its size.",
         ),
         multiples=(2, 1),
     ),
@@ -246,20 +246,20 @@ NETWORKS: Mapping[str, Blueprint] = {
     "fate": FirstAggregateBlueprint(
         About(
             "non-IIA", "MLP([x, mean phi(z)])", "Pfannschmidt, Gupta and Hüllermeier 2018", False,
-            "When the set as a whole sets the scene in which each item is judged.",
+            "When each item is judged in the light of the set as a whole.",
         ),
     ),
     "set_transformer": SetTransformerBlueprint(
         About(
             "non-IIA", "<v, h_x>, h <- attention(h)", "Lee et al. 2019", False,
-            "When single items matter to one another, as decoys do; costs the square of the items.",
+            "When single items affect one another, as decoys do; the cost is quadratic in items.",
         ),
     ),
     "cdm": ContextDependentBlueprint(
         About(
             "non-IIA", "<theta, x> + mean over z != x of <A x, B z>",
             "Seshadri, Peysakhovich and Ugander 2019", False,
-            "Pulls between pairs of items, in few parameters: like lcl, for many features.",
+            "Effects between pairs of items with few parameters: like lcl, for many features.",
         ),
     ),
 }  # fmt: skip
