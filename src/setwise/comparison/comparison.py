@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from setwise._arguments import callback, instance, one_of, optional, shown, text
 from setwise._errors import InputError
-from setwise._executor import Alone, Crew, Parcel, Tell
+from setwise._executor import Executor, Send, SerialExecutor, Shared
 from setwise._page import notebook_html
 from setwise.choices import Choices, split
 from setwise.comparison import statistics
@@ -178,7 +178,7 @@ def compare(
     metric: str = "nll",
     tuning: Tuning | None = None,
     on_cell: Callable[[Cell], None] | None = None,
-    crew: Crew | None = None,
+    executor: Executor | None = None,
 ) -> Comparison:
     """Train every model on the same random splits and compare them on the test parts.
 
@@ -193,7 +193,7 @@ def compare(
         tuning: tune the models that train by gradients first, in every split on its own; by
             default they keep their arguments.
         on_cell: called after each model on each split.
-        crew: who trains in place of this process, such as a cluster's workers.
+        executor: where to train; by default in this process.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.generate("mnl", sets=300).choices
@@ -208,8 +208,8 @@ def compare(
     optional(callback)("on_cell", on_cell)
     trainable(choices)
     cells = {}
-    parts = _Splits(choices if crew is None else choices.in_memory(), sizes, seed, split_by)
-    for place, cell in _cells(models, parts, splits, tuning, crew):
+    parts = _Splits(choices if executor is None else choices.in_memory(), sizes, seed, split_by)
+    for place, cell in _cells(models, parts, splits, tuning, executor):
         cells[place] = cell
         if on_cell is not None:
             on_cell(cell)
@@ -264,7 +264,7 @@ class _Piece(NamedTuple):
     name: str
     estimator: Estimator
     number: int
-    splits: Parcel
+    splits: Shared
 
 
 def _cells(
@@ -272,32 +272,32 @@ def _cells(
     splits: _Splits,
     count: int,
     tuning: Tuning | None,
-    crew: Crew | None,
+    executor: Executor | None,
 ) -> Iterator[tuple[int, Cell]]:
     """Every model on every split, with its place; those to tune come last, all splits at once."""
     tuned = {}
     if tuning is not None:
         tuned = {n: model for n, model in models.items() if isinstance(model, TrainedEstimator)}
     untuned = {name: model for name, model in models.items() if name not in tuned}
-    workers = crew or Alone()
-    parcel = workers.put(splits)
+    where = executor or SerialExecutor()
+    shared = where.put(splits)
     pieces = [
-        _Piece(name, estimator, number, parcel)
+        _Piece(name, estimator, number, shared)
         for number in range(count)
         for name, estimator in untuned.items()
     ]
-    yield from workers.each(_cell, len(pieces), pieces.__getitem__, _nothing_told)
+    yield from where.map_unordered(_cell, len(pieces), pieces.__getitem__)
     place = len(pieces)
     every = [splits[number] for number in range(count)] if tuned else []
     for name, estimator in tuned.items():
         assert tuning is not None
-        for one in tune_parts(estimator, every, splits.seed, tuning, crew=crew):
+        for one in tune_parts(estimator, every, splits.seed, tuning, executor=executor):
             yield place, Cell(name, one.split, dict(one.test), one.seconds)
             place += 1
 
 
-def _cell(piece: _Piece, tell: Tell) -> Cell:
-    splits = piece.splits.open()
+def _cell(piece: _Piece, send: Send) -> Cell:
+    splits = piece.splits.get()
     train, valid, test = splits[piece.number]
     fresh = clone(piece.estimator)
     if "seed" in fresh.get_params():
@@ -315,7 +315,3 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _without_nan(one) for name, one in value.items()}
     return None if isinstance(value, float) and value != value else value
-
-
-def _nothing_told(number: int, told: Any) -> None:
-    """A cell is done or not."""

@@ -11,7 +11,7 @@ from typing import Literal
 
 from setwise import _arguments
 from setwise._errors import InputError
-from setwise._executor import Crew
+from setwise._executor import Executor
 from setwise.choices import Choices, split
 from setwise.estimators import TrainedEstimator
 from setwise.estimators.base import trainable
@@ -39,7 +39,7 @@ def tune_splits(
     split_by: Literal["set", "group", "time"] = "set",
     tuning: Tuning = Tuning(),  # noqa: B008 (frozen)
     on_trials: OnTrials | None = None,
-    crew: Crew | None = None,
+    executor: Executor | None = None,
 ) -> list[TunedSplit]:
     """Tune a model on random splits, and measure the best setting of each on its test part.
 
@@ -52,8 +52,8 @@ def tune_splits(
         split_by: what stays together in a split, as ``by`` of :func:`setwise.split`.
         tuning: how many trials a split, of what, kept where.
         on_trials: called whenever trials finish.
-        crew: who trains the trials in place of this process, such as a cluster's workers; a
-            population's chunks are their jobs: on CPUs eight trials of a split.
+        executor: where to train the trials; by default in this process. A job is a chunk of a
+            population: on CPUs eight trials of a split.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.generate("mnl", sets=200).choices
@@ -65,7 +65,7 @@ def tune_splits(
     check_splits(splits, split_by, seed, sizes)
     trainable(choices)
     parts = [split(choices, sizes, seed + number, split_by) for number in range(splits)]
-    return tune_parts(tunable(model), parts, seed, tuning, on_trials, crew=crew)
+    return tune_parts(tunable(model), parts, seed, tuning, on_trials, executor=executor)
 
 
 def check_splits(splits: int, split_by: str, seed: int, sizes: Sequence[float]) -> None:
@@ -87,7 +87,7 @@ def tune_parts(
     tuning: Tuning,
     on_trials: OnTrials | None = None,
     checkpoint: Path | None = None,
-    crew: Crew | None = None,
+    executor: Executor | None = None,
 ) -> list[TunedSplit]:
     """:func:`tune_splits` for parts that are at hand: training, validation and test sets.
 
@@ -96,7 +96,7 @@ def tune_parts(
     begin = time.perf_counter()
     seeds = [seed + number for number in range(len(parts))]
     pairs = [(part[0], part[1]) for part in parts]
-    found = tune_tasks(model, pairs, seeds, tuning, on_trials, checkpoint, crew)
+    found = tune_tasks(model, pairs, seeds, tuning, on_trials, checkpoint, executor)
     seconds = (time.perf_counter() - begin) / len(parts)
     return [
         TunedSplit(number, tuned, tuned.estimator.evaluate(part[2]), seconds)

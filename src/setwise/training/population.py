@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from setwise._executor import Crew, Parcel, Tell
+from setwise._executor import Executor, Send, Shared
 from setwise.models import Blueprint, Sizes
 from setwise.training.chunk import Chunk, Keeper, Progress, Prune
 from setwise.training.fitting import Fit, OnEpoch
@@ -35,7 +35,7 @@ class Sent(NamedTuple):
     """A chunk on its way."""
 
     fit: FitChunk
-    tasks: Parcel
+    tasks: Shared
     blueprint: Blueprint
     sizes: Sizes
     members: Sequence[Member]
@@ -44,10 +44,10 @@ class Sent(NamedTuple):
 
 
 class Elsewhere:
-    """A crew that has the data of some tasks, and trains chunks of populations on them."""
+    """An executor that has the data of some tasks, and trains chunks of populations on them."""
 
-    def __init__(self, crew: Crew, tasks: Sequence[Task]):
-        self._crew, self._tasks = crew, crew.put(list(tasks))
+    def __init__(self, executor: Executor, tasks: Sequence[Task]):
+        self._executor, self._tasks = executor, executor.put(list(tasks))
 
     def fits(
         self,
@@ -76,7 +76,7 @@ class Elsewhere:
                 })  # fmt: skip
 
         found: dict[int, Fit] = {}
-        for _, (fits, asked) in self._crew.each(_trained, len(layouts), sent, on_told):
+        for _, (fits, asked) in self._executor.map_unordered(_trained, len(layouts), sent, on_told):
             found |= fits
             if prune is not None:
                 for epoch, losses in asked:
@@ -84,9 +84,9 @@ class Elsewhere:
         return found
 
 
-def _trained(sent: Sent, tell: Tell) -> tuple[dict[int, Fit], list[Asked]]:
+def _trained(sent: Sent, send: Send) -> tuple[dict[int, Fit], list[Asked]]:
     """On a worker: the fits of a chunk, and what was asked about pruning."""
-    population = Population(sent.blueprint, sent.sizes, sent.tasks.open(), sent.members)
+    population = Population(sent.blueprint, sent.sizes, sent.tasks.get(), sent.members)
     asked: list[Asked] = []
 
     def ask(epoch: int, losses: Mapping[int, float]) -> Collection[int]:
@@ -96,7 +96,7 @@ def _trained(sent: Sent, tell: Tell) -> tuple[dict[int, Fit], list[Asked]]:
 
     def report(progress: Progress) -> None:
         active: Any = progress.standings.active
-        tell({"epoch": progress.standings.epoch, "training": int(active.sum())})
+        send({"epoch": progress.standings.epoch, "training": int(active.sum())})
 
     chunk = Chunk(population, sent.layout)
     return sent.fit(chunk, None if sent.prune is None else ask, report), asked
@@ -136,7 +136,7 @@ def fit_population(
             and ends with the identical models.
         on_epoch: called after every epoch of a chunk with the epoch and how many members there
             are, are training, and have finished.
-        elsewhere: a crew that trains the chunks and has the data of these tasks; it keeps no
+        elsewhere: an executor that trains the chunks and has the data of these tasks; it keeps no
             state in a folder.
 
     Ctrl-C ends training early if every member has a model by then, and is :class:`Interrupted` if
