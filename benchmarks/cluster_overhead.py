@@ -4,7 +4,7 @@
 
 Each side runs in a process of its own, in turn; medians of TIMES (default 5). The local path is
 ``setwise.comparison.compare`` as ``setwise compare`` calls it; the other is the same call with the
-crew of a local cluster. Starting Ray, which a cluster that runs has done, is counted apart.
+executor of a local cluster. Starting Ray, which a cluster that runs has done, is counted apart.
 """
 
 import json
@@ -27,10 +27,10 @@ if sys.argv[1] == "local":
     result = compare(models, choices, splits=int(sys.argv[2]))
     start, end = begin, time.perf_counter()
 else:
-    from setwise.cluster import crew_on
-    with crew_on("local") as crew:
+    from setwise.cluster import executor_on
+    with executor_on("local") as executor:
         start = time.perf_counter()
-        result = compare(models, choices, splits=int(sys.argv[2]), crew=crew)
+        result = compare(models, choices, splits=int(sys.argv[2]), executor=executor)
         end = time.perf_counter()
 nll = float(result.values("nll").sum())
 print(json.dumps({"cells": len(result.cells), "seconds": end - start, "to_start": start - begin,

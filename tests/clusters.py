@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from setwise._errors import InputError
+from setwise._executor import ignore_message
 
 SMALL = {"num_cpus": 1, "object_store_memory": 100_000_000}
 # A dead node is known after some seconds, not after half a minute.
@@ -60,21 +61,22 @@ def kill(cluster: Any, node: Any) -> None:
 
 
 class Counting:
-    """A crew that counts how often each job is sent, and how many were sent again.
+    """An executor that counts how often each job is sent, and how many were sent again.
 
     Its jobs take a moment longer, so that a node that is killed has work.
     """
 
-    def __init__(self, crew, pause=0.0):
-        self._crew, self._pause, self.sent, self.again = crew, pause, [], 0
+    def __init__(self, executor, pause=0.0):
+        self._executor, self._pause, self.sent, self.again = executor, pause, [], 0
+        self.shares_disk = executor.shares_disk
 
     def put(self, value):
-        return self._crew.put(value)
+        return self._executor.put(value)
 
     def workers(self):
-        return self._crew.workers()
+        return self._executor.workers()
 
-    def each(self, work, jobs, job, on_told):
+    def map_unordered(self, function, count, job, on_message=ignore_message):
         before = set()
 
         def counted(number):
@@ -83,23 +85,24 @@ class Counting:
             before.add(number)
             return job(number)
 
-        return self._crew.each(partial(paused, self._pause, work), jobs, counted, on_told)
+        slower = partial(paused, self._pause, function)
+        return self._executor.map_unordered(slower, count, counted, on_message)
 
 
 # Jobs, as workers know them
 
 
-def paused(seconds, work, job, tell):
+def paused(seconds, function, job, send):
     time.sleep(seconds)
-    return work(job, tell)
+    return function(job, send)
 
 
-def greeting(job, tell):
-    tell(f"about to greet {job}")
+def greeting(job, send):
+    send(f"about to greet {job}")
     return f"hello {job}", os.getpid()
 
 
-def meeting(job, tell):
+def meeting(job, send):
     """Ends when all have begun: one after the other they never would."""
     folder, number, everyone = job
     (folder / str(number)).touch()
@@ -110,23 +113,23 @@ def meeting(job, tell):
     return os.getpid()
 
 
-def complaining(job, tell):
+def complaining(job, send):
     warnings.warn("this is odd", UserWarning, stacklevel=1)
     raise InputError("column 'price' is missing")
 
 
-def warning(job, tell):
+def warning(job, send):
     warnings.warn("this is odd", UserWarning, stacklevel=1)
     warnings.warn("this is odd", UserWarning, stacklevel=1)
     return job
 
 
-def sleeping(job, tell):
-    tell("asleep")
+def sleeping(job, send):
+    send("asleep")
     time.sleep(60)
 
 
-def last(job, tell):
+def last(job, send):
     """Ends its own process, the first few times."""
     path, times = job
     path.write_text(path.read_text() + "." if path.exists() else ".")
@@ -135,6 +138,6 @@ def last(job, tell):
     return "done"
 
 
-def opened(job, tell):
-    parcel, number = job
-    return float(parcel.open()[number])
+def opened(job, send):
+    shared, number = job
+    return float(shared.get()[number])

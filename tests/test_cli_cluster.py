@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from setwise._errors import InputError
-from setwise.cluster.ray_executor import LOSSES, _give_up
+from setwise.cluster.ray_executor import MAX_LOSSES, _give_up
 
 PRINTING = """
 import os, sys
@@ -24,9 +24,9 @@ show.as_json({"top1": 0.5})
 WATCHING = """
 import sys, time
 from setwise.cli.cluster import end_when_lost
-from setwise.cluster import connection
-connection.SECONDS_OF_SILENCE, connection.SECONDS_BETWEEN_LOOKS = 0.3, 0.1
-with connection.watched(sys.argv[1], end_when_lost):
+from setwise.cluster import ray_executor
+ray_executor.SECONDS_OF_SILENCE, ray_executor.SECONDS_BETWEEN_PINGS = 0.3, 0.1
+with ray_executor.watched(sys.argv[1], end_when_lost):
     print("watching", flush=True)
     time.sleep(float(sys.argv[2]))
 """
@@ -70,9 +70,9 @@ def test_a_head_that_answers_is_let_alone():
 
 
 def test_a_job_that_is_lost_again_and_again_says_what_may_be():
-    _give_up(LOSSES, RuntimeError("the raylet died"))
+    _give_up(MAX_LOSSES, RuntimeError("the raylet died"))
     with pytest.raises(InputError, match=r"\(the raylet died\); if Ray itself ended"):
-        _give_up(LOSSES + 1, RuntimeError("the raylet died."))
+        _give_up(MAX_LOSSES + 1, RuntimeError("the raylet died."))
 
 
 @pytest.mark.slow

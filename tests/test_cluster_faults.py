@@ -40,12 +40,12 @@ def lost():
 
 
 @pytest.fixture
-def crew(cluster, lost, request):
+def executor(cluster, lost, request):
     import ray
 
-    from setwise.cluster import RayCrew
+    from setwise.cluster import RayExecutor
 
-    counting = Counting(RayCrew(ray), pause=0.5)
+    counting = Counting(RayExecutor(ray), pause=0.5)
     yield counting
     lost.setdefault(request.node.originalname, []).append(counting.again > 0)
 
@@ -103,24 +103,24 @@ def alone(choices, tmp_path_factory):
 
 
 @pytest.mark.parametrize("time", range(TIMES))
-def test_a_comparison(choices, crew, doomed, alone, time):
+def test_a_comparison(choices, executor, doomed, alone, time):
     seen, end = [], doomed(1 + time % 6)
 
     def on_cell(cell):
         seen.append((cell.model, cell.split))
         end()
 
-    assert compared(choices, crew=crew, on_cell=on_cell) == alone["compared"]
+    assert compared(choices, executor=executor, on_cell=on_cell) == alone["compared"]
     assert len(set(seen)) == len(seen) == 12
 
 
 @pytest.mark.parametrize("time", range(TIMES))
-def test_tuning(choices, crew, doomed, alone, time):
-    assert tuned(choices, crew=crew, on_trials=doomed(1 + time % 12)) == alone["tuned"]
+def test_tuning(choices, executor, doomed, alone, time):
+    assert tuned(choices, executor=executor, on_trials=doomed(1 + time % 12)) == alone["tuned"]
 
 
 @pytest.mark.parametrize("time", range(TIMES))
-def test_a_reproduction(choices, crew, doomed, alone, time, tmp_path, monkeypatch):
+def test_a_reproduction(choices, executor, doomed, alone, time, tmp_path, monkeypatch):
     monkeypatch.setattr(protocol, "TABLE", METHODS)
     done, end = [], doomed(1 + time % 5)
 
@@ -129,13 +129,13 @@ def test_a_reproduction(choices, crew, doomed, alone, time, tmp_path, monkeypatc
             done.append(unit)
         end()
 
-    assert reproduced(choices, tmp_path, crew=crew, on_unit=on_unit) == alone["reproduced"]
+    assert reproduced(choices, tmp_path, executor=executor, on_unit=on_unit) == alone["reproduced"]
     assert len(set(done)) == len(done) == 5
-    assert sorted(set(crew.sent)) == list(range(5))
+    assert sorted(set(executor.sent)) == list(range(5))
 
 
 @pytest.mark.parametrize("time", range(TIMES))
-def test_predictions(choices, crew, doomed, time, tmp_path):
+def test_predictions(choices, executor, doomed, time, tmp_path):
     (tmp_path / "lake").mkdir()
     for day in range(8):
         table = sw.datasets.generate("mnl", sets=50, items=3, seed=day).table
@@ -149,7 +149,7 @@ def test_predictions(choices, crew, doomed, time, tmp_path):
         return done, {path.name: path.read_bytes() for path in files}
 
     there, expected = predicted("alone")
-    done, found = predicted("there", crew=crew, on_file=doomed(1 + time % 6))
+    done, found = predicted("there", executor=executor, on_file=doomed(1 + time % 6))
     assert found == expected
     assert done == there
     hidden = [path.name for path in (tmp_path / "there").glob(".*")]

@@ -27,7 +27,7 @@ from clusters import (
     warning,
 )  # fmt: skip
 from setwise._errors import InputError
-from setwise._executor import Alone
+from setwise._executor import SerialExecutor
 from setwise.cli import app
 from setwise.comparison.comparison import compare, tune_splits
 from setwise.paper.reproduction import PRESETS, Source, protocol, reproduce
@@ -55,12 +55,12 @@ def cluster():
 
 
 @pytest.fixture
-def crew(cluster):
+def executor(cluster):
     import ray
 
-    from setwise.cluster import RayCrew
+    from setwise.cluster import RayExecutor
 
-    return Counting(RayCrew(ray))
+    return Counting(RayExecutor(ray))
 
 
 @pytest.fixture(scope="module")
@@ -68,64 +68,60 @@ def choices():
     return sw.datasets.generate("mnl", sets=60, items=3).choices
 
 
-def nothing(number, told):
-    pass
-
-
-def test_each_job_has_one_result_and_tells_meanwhile(crew):
+def test_each_job_has_one_result_and_tells_meanwhile(executor):
     told = {}
-    found = dict(crew.each(greeting, 6, lambda number: 10 * number, told.__setitem__))
+    found = dict(executor.map_unordered(greeting, 6, lambda number: 10 * number, told.__setitem__))
     assert {number: text for number, (text, _) in found.items()} == {
         number: f"hello {10 * number}" for number in range(6)
     }
     assert told == {number: f"about to greet {10 * number}" for number in range(6)}
 
 
-def test_jobs_are_done_at_the_same_time(crew, tmp_path):
-    assert crew.workers() == 2
-    found = dict(crew.each(meeting, 2, lambda number: (tmp_path, number, 2), nothing))
+def test_jobs_are_done_at_the_same_time(executor, tmp_path):
+    assert executor.workers() == 2
+    found = dict(executor.map_unordered(meeting, 2, lambda number: (tmp_path, number, 2)))
     assert len(set(found.values())) == 2  # processes
 
 
-def test_the_crew_of_one_does_the_same(crew):
+def test_the_serial_executor_does_the_same(executor):
     numbers = np.arange(4.0)
-    for one in (crew, Alone()):
-        parcel = one.put(numbers)
-        jobs = [(parcel, number) for number in range(4)]
-        found = one.each(opened, 4, jobs.__getitem__, nothing)
+    for one in (executor, SerialExecutor()):
+        shared = one.put(numbers)
+        jobs = [(shared, number) for number in range(4)]
+        found = one.map_unordered(opened, 4, jobs.__getitem__)
         assert sorted(found) == [(0, 0.0), (1, 1.0), (2, 2.0), (3, 3.0)]
 
 
-def test_errors_come_back_as_they_are(crew):
+def test_errors_come_back_as_they_are(executor):
     with pytest.raises(InputError, match=r"^column 'price' is missing$"):
-        list(crew.each(complaining, 1, str, nothing))
+        list(executor.map_unordered(complaining, 1, str))
 
 
-def test_warnings_come_back_once_a_job(crew):
+def test_warnings_come_back_once_a_job(executor):
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
-        assert list(crew.each(warning, 1, int, nothing)) == [(0, 0)]
+        assert list(executor.map_unordered(warning, 1, int)) == [(0, 0)]
     assert [str(one.message) for one in raised] == ["this is odd"]
 
 
-def test_a_job_whose_process_dies_is_done_again(crew, tmp_path):
-    assert list(crew.each(last, 1, lambda _: (tmp_path / "seen", 2), nothing)) == [(0, "done")]
-    assert crew.sent == [0, 0, 0]
+def test_a_job_whose_process_dies_is_done_again(executor, tmp_path):
+    assert list(executor.map_unordered(last, 1, lambda _: (tmp_path / "seen", 2))) == [(0, "done")]
+    assert executor.sent == [0, 0, 0]
 
 
-def test_a_job_that_always_kills_its_worker_is_given_up(crew, tmp_path):
+def test_a_job_that_always_kills_its_worker_is_given_up(executor, tmp_path):
     with pytest.raises(InputError, match="lost 6 times in a row"):
-        list(crew.each(last, 1, lambda _: (tmp_path / "seen", 99), nothing))
+        list(executor.map_unordered(last, 1, lambda _: (tmp_path / "seen", 99)))
 
 
-def test_an_interrupt_cancels_what_runs(cluster, crew):
+def test_an_interrupt_cancels_what_runs(cluster, executor):
     import ray
 
     def interrupt(number, told):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(crew.each(sleeping, 4, int, interrupt))
+        list(executor.map_unordered(sleeping, 4, int, interrupt))
     end = time.monotonic() + 20
     while ray.available_resources().get("CPU", 0) < 2:
         assert time.monotonic() < end, "jobs still run"
@@ -140,15 +136,17 @@ def numbers(results):
     return [replace(one, seconds=0.0, machine="") for one in results.outcomes]
 
 
-def compared(choices, crew=None, tuning=None, on_cell=None):
+def compared(choices, executor=None, tuning=None, on_cell=None):
     models = {"mnl": sw.MNL(), "svmrank": sw.SVMRank(), "sdw": SMALL}
-    found = compare(models, choices, splits=3, tuning=tuning, crew=crew, on_cell=on_cell)
+    found = compare(models, choices, splits=3, tuning=tuning, executor=executor, on_cell=on_cell)
     return [replace(cell, seconds=0.0) for cell in found.cells]
 
 
-def tuned(choices, crew=None, on_trials=None, pruning=False):
+def tuned(choices, executor=None, on_trials=None, pruning=False):
     options = sw.Tuning(trials=12, batch=8, storage=None, pruning=pruning)
-    found = tune_splits(SMALL, choices, splits=2, tuning=options, on_trials=on_trials, crew=crew)
+    found = tune_splits(
+        SMALL, choices, splits=2, tuning=options, on_trials=on_trials, executor=executor
+    )
     return [(one.tuned.trials, dict(one.test)) for one in found]
 
 
@@ -164,9 +162,9 @@ def lake(choices, tmp_path):
     return tmp_path
 
 
-def predicted(lake, out, crew=None, on_file=None):
+def predicted(lake, out, executor=None, on_file=None):
     done = predict_folder(
-        load, lake / "trips.setwise", lake / "lake", lake / out, crew=crew, on_file=on_file
+        load, lake / "trips.setwise", lake / "lake", lake / out, executor=executor, on_file=on_file
     )
     paths = sorted((lake / out).rglob("*.parquet"))
     return done, {path.relative_to(lake / out): path.read_bytes() for path in paths}
@@ -183,24 +181,26 @@ def alone(choices):
     return compared(choices)
 
 
-def test_a_comparison_is_the_same(choices, crew, alone):
+def test_a_comparison_is_the_same(choices, executor, alone):
     seen = []
-    assert compared(choices, crew, on_cell=seen.append) == alone
-    assert sorted(crew.sent) == list(range(9))
+    assert compared(choices, executor, on_cell=seen.append) == alone
+    assert sorted(executor.sent) == list(range(9))
     assert len({(cell.model, cell.split) for cell in seen}) == len(seen) == 9
 
 
-def test_a_comparison_that_tunes_is_the_same(choices, crew):
+def test_a_comparison_that_tunes_is_the_same(choices, executor):
     tuning = sw.Tuning(trials=2, batch=2, storage=None)
-    assert compared(choices, crew, tuning) == compared(choices, None, tuning)
+    assert compared(choices, executor, tuning) == compared(choices, None, tuning)
 
 
 @pytest.mark.parametrize("pruning", [False, True])
-def test_tuning_is_the_same(choices, crew, pruning):
-    assert tuned(choices, crew, pruning=pruning) == tuned(choices, pruning=pruning)
+def test_tuning_is_the_same(choices, executor, pruning):
+    assert tuned(choices, executor, pruning=pruning) == tuned(choices, pruning=pruning)
 
 
-def test_a_reproduction_is_the_same_and_survives_its_driver(choices, crew, tmp_path, monkeypatch):
+def test_a_reproduction_is_the_same_and_survives_its_driver(
+    choices, executor, tmp_path, monkeypatch
+):
     monkeypatch.setattr(protocol, "TABLE", METHODS)
     done, left = [], []
 
@@ -213,9 +213,9 @@ def test_a_reproduction_is_the_same_and_survives_its_driver(choices, crew, tmp_p
     sources = {"trips": Source(choices, (3,))}
     alone = reproduce(sources, tmp_path / "alone", "table1", TINY, workers=1)
     with pytest.raises(ConnectionError):
-        reproduce(sources, tmp_path / "there", "table1", TINY, crew=crew, on_unit=on_unit)
+        reproduce(sources, tmp_path / "there", "table1", TINY, executor=executor, on_unit=on_unit)
     again = reproduce(
-        sources, tmp_path / "there", "table1", TINY, crew=crew,
+        sources, tmp_path / "there", "table1", TINY, executor=executor,
         on_plan=lambda plan, units, workers: left.extend(units),
     )  # fmt: skip
     assert numbers(again) == numbers(alone)
@@ -224,9 +224,9 @@ def test_a_reproduction_is_the_same_and_survives_its_driver(choices, crew, tmp_p
     assert not list(tmp_path.rglob("*.search"))
 
 
-def test_predictions_are_the_same_and_nothing_is_done_twice(lake, crew):
+def test_predictions_are_the_same_and_nothing_is_done_twice(lake, executor):
     there, expected = predicted(lake, "alone")
-    done, found = predicted(lake, "cluster", crew)
+    done, found = predicted(lake, "cluster", executor)
     assert found == expected
     assert (done.files, done.kept) == (6, 0)
     assert (
@@ -235,7 +235,7 @@ def test_predictions_are_the_same_and_nothing_is_done_twice(lake, crew):
         == sum(len(pl.read_parquet(path)) for path in lake.rglob("lake/*/*"))
     )
     assert leftovers(lake / "cluster") == []
-    assert predicted(lake, "cluster", crew)[0] == (0, 0, 6)
+    assert predicted(lake, "cluster", executor)[0] == (0, 0, 6)
 
 
 def test_without_the_flag_nothing_of_ray_is_imported(lake):
@@ -283,20 +283,20 @@ def doomed(cluster):
         cluster.add_node(num_cpus=1, object_store_memory=100_000_000)
 
 
-def test_predictions_survive_a_lost_node(lake, crew, doomed):
+def test_predictions_survive_a_lost_node(lake, executor, doomed):
     expected = predicted(lake, "alone")[1]
-    done, found = predicted(lake, "cluster", crew, on_file=doomed)
+    done, found = predicted(lake, "cluster", executor, on_file=doomed)
     assert found == expected
     assert (done.files, done.kept) == (6, 0)
     assert leftovers(lake / "cluster") == []
 
 
-def test_a_comparison_survives_a_lost_node(choices, crew, doomed, alone):
+def test_a_comparison_survives_a_lost_node(choices, executor, doomed, alone):
     seen = []
 
     def on_cell(cell):
         seen.append((cell.model, cell.split))
         doomed()
 
-    assert compared(choices, crew, on_cell=on_cell) == alone
+    assert compared(choices, executor, on_cell=on_cell) == alone
     assert len(set(seen)) == len(seen) == 9

@@ -15,7 +15,7 @@ from scipy.optimize import minimize
 
 from setwise._errors import InputError
 from setwise.paper.raw import imitated_amadeus, imitated_expedia, imitated_outbrain
-from setwise.paper.raw.drawing import LABEL, LOSS_AVERSION, Sets, context_scores, pick, popular
+from setwise.paper.raw.drawing import LABEL, LOSS_AVERSION, DrawnSets, context_scores, pick, popular
 from setwise.paper.raw.imitated_amadeus import amadeus
 from setwise.paper.raw.imitated_expedia import COMPETITORS, expedia
 from setwise.paper.raw.imitated_outbrain import FILES, outbrain
@@ -342,7 +342,7 @@ def test_no_multinomial_logit_reaches_the_truth(drawn, name):
     x = rows.select(*truth.parameters["weights"]).to_numpy().astype(float)
     x = (x - x.mean(0)) / x.std(0)
     p = rows["probability"].to_numpy()
-    sets = Sets(rows["set"].rle().struct[0].to_numpy().astype(int))
+    sets = DrawnSets(rows["set"].rle().struct[0].to_numpy().astype(int))
 
     def expected_loss(beta):
         scores = x @ beta
@@ -356,8 +356,8 @@ def test_no_multinomial_logit_reaches_the_truth(drawn, name):
 
 def test_a_third_item_changes_the_odds_of_two():
     """IIA by hand: adding 4 to {0, 1} moves the mean from 1/2 to 5/3 and the range from 1 to 4."""
-    two = context_scores({"f": np.array([0.0, 1.0])}, {"f": 1.0}, Sets(np.array([2])))
-    three = context_scores({"f": np.array([0.0, 1.0, 4.0])}, {"f": 1.0}, Sets(np.array([3])))
+    two = context_scores({"f": np.array([0.0, 1.0])}, {"f": 1.0}, DrawnSets(np.array([2])))
+    three = context_scores({"f": np.array([0.0, 1.0, 4.0])}, {"f": 1.0}, DrawnSets(np.array([3])))
     assert two[1] - two[0] == pytest.approx((1 + LOSS_AVERSION) * np.tanh(0.5))
     by_hand = 4 * LOSS_AVERSION * (np.tanh(5 / 3) - np.tanh(2 / 3))
     assert three[1] - three[0] == pytest.approx(by_hand)
@@ -368,7 +368,7 @@ def test_a_third_item_changes_the_odds_of_two():
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 9)), min_size=1), st.integers(0, 99))
 def test_exactly_as_many_items_are_picked_as_asked(wanted, seed):
     sizes, counts = np.array(wanted).T
-    rng, sets = np.random.default_rng(seed), Sets(sizes)
+    rng, sets = np.random.default_rng(seed), DrawnSets(sizes)
     picked = pick(rng, rng.normal(0, 5, sets.rows), sets, counts)
     assert np.add.reduceat(picked, sets.starts, dtype=int).tolist() == (
         np.minimum(sizes, counts).tolist()
@@ -412,7 +412,7 @@ def test_another_seed_gives_other_choices(drawn, name, tmp_path):
 
 @every_format
 def test_chunks_leave_no_seam(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(MODULES[name], "SETS_A_CHUNK", 7)
+    monkeypatch.setattr(MODULES[name], "SETS_PER_CHUNK", 7)
     done: list[int] = []
     truth = GENERATORS[name](tmp_path, 50, on_sets=done.append)
     assert done == [7, 14, 21, 28, 35, 42, 49, 50]
@@ -429,7 +429,7 @@ def test_chunks_leave_no_seam(name, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["outbrain", "expedia"])
 def test_memory_does_not_grow_with_the_number_of_sets(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(MODULES[name], "SETS_A_CHUNK", 100)
+    monkeypatch.setattr(MODULES[name], "SETS_PER_CHUNK", 100)
 
     def peak(sets: int) -> int:
         tracemalloc.start()
@@ -490,7 +490,7 @@ def test_the_label_says_what_the_files_are(drawn, name):
 
 @every_format
 def test_an_interrupted_folder_is_labelled_and_holds_no_half_file(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(MODULES[name], "SETS_A_CHUNK", 10)
+    monkeypatch.setattr(MODULES[name], "SETS_PER_CHUNK", 10)
 
     def interrupt(done: int) -> None:
         raise KeyboardInterrupt

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import setwise as sw
 from setwise._errors import InputError
+from setwise._executor import ProcessExecutor, SerialExecutor
 from setwise.cli import app
 from setwise.cli import reproduce as command
 from setwise.cli.source import Outcome as Choice
@@ -251,12 +252,9 @@ def test_workers_find_the_same_and_errors_come_back(sources, tmp_path):
         for unit in laid_out.units
         if unit.method.model in ("adarank", "single_feature", "random")
     ]
-    for workers in (1, 2):
-        ended = []
-        run_units(
-            quick, TINY, tmp_path / str(workers), workers,
-            lambda unit, share, notes, ended=ended: ended.append(notes) if notes else None,
-        )  # fmt: skip
+    run_units(quick, TINY, tmp_path / "1", SerialExecutor(), ignore_unit)
+    with ProcessExecutor(2) as executor:
+        run_units(quick, TINY, tmp_path / "2", executor, ignore_unit)
     for unit in quick:
         one, two = (
             [replace(cell.outcome, seconds=0.0) for cell in unit.file(folder, TINY).read()]
@@ -265,8 +263,12 @@ def test_workers_find_the_same_and_errors_come_back(sources, tmp_path):
         assert one == two
         assert len(one) == 2
     quick[0].file(tmp_path / "2", TINY).path.write_text("no cells")
-    with pytest.raises(InputError, match="is no file of cells"):
-        run_units(quick, TINY, tmp_path / "2", 2, lambda unit, share, notes: None)
+    with pytest.raises(InputError, match="is no file of cells"), ProcessExecutor(2) as executor:
+        run_units(quick, TINY, tmp_path / "2", executor, ignore_unit)
+
+
+def ignore_unit(unit, share, notes):
+    pass
 
 
 def test_regions_by_hand():
@@ -332,7 +334,7 @@ def test_the_command_gives_json(whole, table):
     [
         (["--sizes", "10,many"], "--sizes 10,many are not whole numbers"),
         (["--splits", "0"], "splits=0 must be at least 1"),
-        (["--workers", "0"], "workers=0; at least one is needed"),
+        (["--workers", "0"], "workers=0 must be at least 1"),
         (["--sizes", "1"], "no set has 2 to 1 items"),
     ],
 )

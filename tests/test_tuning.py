@@ -8,12 +8,12 @@ from contextlib import closing
 import numpy as np
 import pytest
 from optuna.trial import TrialState, create_trial
+from setwise.tuning.job import _Pruner
 
 import setwise as sw
 from setwise.comparison.comparison import tune_splits
 from setwise.reports.figures import tuning_history
 from setwise.tuning import SPACES, Range, Tuning, parse, tunable, tune_tasks, with_arguments
-from setwise.tuning.job import _Pruner
 from setwise.tuning.options import STARTUP
 from setwise.tuning.space import check
 from setwise.tuning.storage import GRACE, Storage, Watch, is_dead, this_worker

@@ -23,7 +23,7 @@ from setwise.cli import (
     violations,
 )
 from setwise.cli.cluster import Cluster, FitCluster, Machines, MayUseCluster, MinWorkers, Workers
-from setwise.cli.cluster import crew as crew_of
+from setwise.cli.cluster import executor as executor_of
 from setwise.cli.source import (
     DUPLICATE_HELP,
     EPOCHS_HELP,
@@ -294,10 +294,10 @@ def compare(
     space = tune.SPACES[preset]
     tuning = Tuning(trials, space, storage=storage, seed=seed) if trials else None
     bar = show.cells_bar(len(estimators) * splits)
-    with crew_of(cluster) as crew, bar as on_cell:
+    with executor_of(cluster) as executor, bar as on_cell:
         result = run(
             estimators, choices, splits=splits, seed=seed, split_by=split_by.value, metric=metric,
-            tuning=tuning, on_cell=on_cell, crew=crew,
+            tuning=tuning, on_cell=on_cell, executor=executor,
         )  # fmt: skip
     if json:
         show.as_json(result.to_json())

@@ -15,7 +15,7 @@ from typer.core import TyperCommand
 from setwise.cli import show
 
 if TYPE_CHECKING:
-    from setwise._executor import Crew
+    from setwise._executor import Executor
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -45,14 +45,14 @@ class MayUseCluster(TyperCommand):
 
 
 @contextmanager
-def crew(address: str | None) -> "Iterator[Crew | None]":
-    """The workers of a cluster, or None for this machine, for which Ray is not imported."""
+def executor(address: str | None) -> "Iterator[Executor | None]":
+    """An executor on a cluster, or None for this process, for which Ray is not imported."""
     if address is None:
         yield None
         return
-    from setwise.cluster import crew_on
+    from setwise.cluster import executor_on
 
-    with apart_from_results(), crew_on(address, end_when_lost) as found:
+    with apart_from_results(), executor_on(address, end_when_lost) as found:
         yield found
 
 

@@ -7,7 +7,7 @@ import typer
 
 from setwise.cli import show
 from setwise.cli.cluster import Cluster
-from setwise.cli.cluster import crew as crew_of
+from setwise.cli.cluster import executor as executor_of
 from setwise.cli.source import TABLE_HELP, Decimal, Encoding, Json, Sep
 
 if TYPE_CHECKING:
@@ -97,8 +97,8 @@ def _predict_folder(model: Path, folder: Path, out: Path | None, cluster: str | 
 
     if out is None:
         raise InputError(f"{folder} is a folder; name a folder for its predictions with --out")
-    with crew_of(cluster) as crew, show.counting_bar("files") as on_file:
-        done = predict_folder(_scorer, model, folder, out, crew=crew, on_file=on_file)
+    with executor_of(cluster) as executor, show.counting_bar("files") as on_file:
+        done = predict_folder(_scorer, model, folder, out, executor=executor, on_file=on_file)
     kept = f"; {done.kept:,} files were there already" if done.kept else ""
     show.note(f"wrote {done.files:,} files to {out}: {done.rows:,} rows{kept}")
 

@@ -14,7 +14,7 @@ import typer
 
 from setwise.cli import show
 from setwise.cli.cluster import Cluster
-from setwise.cli.cluster import crew as crew_of
+from setwise.cli.cluster import executor as executor_of
 from setwise.cli.source import (
     Json,
     Outcome,
@@ -89,9 +89,9 @@ def reproduce(
     check_folder(out, [*source.reads(), *reads], room.FILES)
     sources = _sources(source, raw, outcome, sizes, seed)
     command = shlex.join(["setwise", *sys.argv[1:]])
-    with crew_of(cluster) as crew, _progress(out) as (on_plan, on_unit):
+    with executor_of(cluster) as executor, _progress(out) as (on_plan, on_unit):
         results = room.reproduce(
-            sources, out, part.value, protocol, workers=workers, crew=crew, command=command,
+            sources, out, part.value, protocol, workers=workers, executor=executor, command=command,
             on_plan=on_plan, on_unit=on_unit,
         )  # fmt: skip
     written = room.write_report(results, out)

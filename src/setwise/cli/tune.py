@@ -7,7 +7,7 @@ import typer
 
 from setwise.cli import show
 from setwise.cli.cluster import Cluster
-from setwise.cli.cluster import crew as crew_of
+from setwise.cli.cluster import executor as executor_of
 from setwise.cli.source import (
     EPOCHS_HELP,
     SPLIT_BY_HELP,
@@ -88,10 +88,10 @@ def tune(
     _say_what_trials_train(estimator.ensemble, tuning.ranges, model)
     choices = source.read(seed)
     show.dropped(choices)
-    with crew_of(cluster) as crew, show.counting_bar("trials") as on_trials:
+    with executor_of(cluster) as executor, show.counting_bar("trials") as on_trials:
         done = tune_splits(
             estimator, choices, splits=splits, seed=seed, split_by=split_by.value, tuning=tuning,
-            on_trials=on_trials, crew=crew,
+            on_trials=on_trials, executor=executor,
         )  # fmt: skip
     if json:
         show.as_json([_as_json(one) for one in done])

@@ -1,10 +1,8 @@
-"""Jobs on a Ray cluster: each is a task that streams what it tells and, last, what it found.
+"""Run jobs on a Ray cluster: find or start one, send jobs, and repeat those of lost workers.
 
-Ray keeps its worker processes from task to task, so that JAX is imported and its programs are
-compiled once a process. Ray's own retries are off: a lost job is sent again from here, since what
-it told before may let it begin further on.
-
-Finding a Ray cluster, or starting one on this machine.
+Each job is a Ray task that streams its messages and, last, its result. Ray keeps its worker
+processes from task to task, so each of them imports JAX and compiles its programs once. Ray's own
+retries are off: a lost job is sent again from here, since its messages may let it begin further on.
 """
 
 import os
@@ -14,84 +12,108 @@ import socket
 import threading
 import time
 import warnings
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
 from setwise import __version__
 from setwise._errors import InputError
-from setwise._executor import OnTold, Work
+from setwise._executor import (
+    ERROR,
+    MESSAGE,
+    RESULT,
+    WARNING,
+    JobFunction,
+    OnMessage,
+    ignore_message,
+    run_job,
+)
 
-LOSSES = 5  # of one job in a row, before it is given up
-IN_FLIGHT = 2  # jobs a processor: one runs, the next is at hand
-JOBS_ON_A_GPU = 4  # while one compiles or is on the host, others compute
-PARCELS = 4  # to keep open in a worker
+MAX_LOSSES = 5  # of one job in a row, before it is given up
+JOBS_PER_CPU = 2  # one runs, the next is at hand
+JOBS_PER_GPU = 4  # while one compiles or is on the host, others compute
+CACHED_VALUES = 4  # shared values that a worker process keeps
 SECONDS_BETWEEN_LOOKS = 1.0
 
-TOLD, WARNED, FOUND = "told", "warned", "found"
+Event = tuple[str, Any]
+"""What a worker sends: its kind, as in :mod:`setwise._executor`, and its value."""
 
 
 @dataclass(frozen=True)
-class InStore:
-    """A parcel in Ray's object store: sent to a machine once, when a job there opens it."""
+class SharedInRay:
+    """A value in Ray's object store; it travels to a machine once, when a job there needs it."""
 
     ref: Any
 
-    def open(self) -> Any:
-        """The value, fetched once by each worker."""
-        return _opened(self.ref)
+    def get(self) -> Any:
+        """The value, fetched once by each worker process."""
+        return _fetched(self.ref)
 
 
-class RayCrew:
-    """The workers of the cluster that ``ray`` is connected to.
+@lru_cache(maxsize=CACHED_VALUES)
+def _fetched(ref: Any) -> Any:
+    import ray
 
-    A job has one processor, and where the cluster has GPUs a quarter of one.
+    return ray.get(ref)
+
+
+class RayExecutor:
+    """Runs jobs on the cluster that ``ray`` is connected to.
+
+    A job has one CPU and, where the cluster has GPUs, a quarter of one.
     """
+
+    shares_disk = False
 
     def __init__(self, ray: ModuleType):
         self._ray = ray
 
-    def put(self, value: Any) -> InStore:
+    def put(self, value: Any) -> SharedInRay:
         """Put a value into the object store."""
-        return InStore(self._ray.put(value))
+        return SharedInRay(self._ray.put(value))
 
     def workers(self) -> int:
-        """How many jobs the cluster does at a time now."""
+        """How many jobs the cluster runs at the same time now."""
         found = self._ray.cluster_resources()
-        gpus = int(JOBS_ON_A_GPU * found.get("GPU", 0))
+        gpus = int(JOBS_PER_GPU * found.get("GPU", 0))
         return max(1, min(gpus or int(found.get("CPU", 1)), int(found.get("CPU", 1))))
 
-    def each(
-        self, work: Work, jobs: int, job: Callable[[int], Any], on_told: OnTold
+    def map_unordered(
+        self,
+        function: JobFunction,
+        count: int,
+        job: Callable[[int], Any],
+        on_message: OnMessage = ignore_message,
     ) -> Iterator[tuple[int, Any]]:
-        """Results as they come; the jobs of lost workers are done again by others."""
-        waiting, losses = list(reversed(range(jobs))), Counter[int]()
+        """Yield results as they come; the jobs of lost workers run again on others."""
+        waiting, losses = list(reversed(range(count))), Counter[int]()
         streams: dict[Any, int] = {}
-        send, most = self._sender(work), _SeenAtTimes(self.workers)
+        start, workers = self._starter(function), _RefreshedNumber(self.workers)
         try:
             while waiting or streams:
-                while waiting and len(streams) < IN_FLIGHT * most():
+                while waiting and len(streams) < JOBS_PER_CPU * workers():
                     number = waiting.pop()
-                    streams[send(job(number))] = number
+                    streams[start(job(number))] = number
                 ready, _ = self._ray.wait(
                     list(streams), num_returns=1, timeout=SECONDS_BETWEEN_LOOKS
                 )
                 for stream in ready:
                     number = streams[stream]
-                    kind, value = self._next(stream)
-                    if kind is None:
+                    kind, value = self._next_event(stream)
+                    if kind == ERROR:
                         del streams[stream]
                         losses[number] += 1
                         _give_up(losses[number], value)
                         waiting.append(number)
                         continue
                     losses[number] = 0
-                    if kind == TOLD:
-                        on_told(number, value)
-                    elif kind == WARNED:
+                    if kind == MESSAGE:
+                        on_message(number, value)
+                    elif kind == WARNING:
                         warnings.warn(value, stacklevel=2)
                     else:
                         del streams[stream]
@@ -100,7 +122,8 @@ class RayCrew:
             for stream in streams:
                 self._ray.cancel(stream, force=True)
 
-    def _sender(self, work: Work) -> Callable[[Any], Any]:
+    def _starter(self, function: JobFunction) -> Callable[[Any], Any]:
+        """A function that starts a job and gives its stream of events."""
         options: dict[str, Any] = {
             "num_cpus": 1,
             "max_retries": 0,
@@ -108,101 +131,75 @@ class RayCrew:
             "scheduling_strategy": "SPREAD",
         }
         if self._ray.cluster_resources().get("GPU", 0):
-            options["num_gpus"] = 1 / JOBS_ON_A_GPU
-        # Ray wants to see a generator: what checks types while tests run hides that _streamed is.
-        task = self._ray.remote(**options)(lambda *sent: (yield from _streamed(*sent)))
+            options["num_gpus"] = 1 / JOBS_PER_GPU
+        # Ray must see a generator function, and type checking in tests hides that _events is one.
+        task = self._ray.remote(**options)(lambda *given: (yield from _events(*given)))
 
-        def send(job: Any) -> Any:
-            return task.remote(__version__, work, job)
+        def start(job: Any) -> Any:
+            return task.remote(__version__, function, job)
 
-        return send
+        return start
 
-    def _next(self, stream: Any) -> tuple[str | None, Any]:
-        """The next of a stream; None and the reason if its worker was lost."""
+    def _next_event(self, stream: Any) -> Event:
+        """The next event of a stream: an error if its worker was lost. A job's own is raised."""
         errors = self._ray.exceptions
         try:
-            return self._ray.get(next(stream))
+            event: Event = self._ray.get(next(stream))
+            return event
         except errors.RayTaskError as error:
             cause = error.cause if isinstance(error.cause, Exception) else error
             missing = re.search(r"No module named '[\w.]+'", str(cause))
             if isinstance(cause, errors.RaySystemError) and missing:
                 raise InputError(
-                    f"a machine of the cluster cannot begin ({missing[0]}); install the same "
-                    "setwise, with what it needs, on all machines"
+                    f"a machine of the cluster cannot start a job ({missing[0]}); install the same "
+                    "setwise, with its dependencies, on all machines"
                 ) from error
             raise cause from None
         except (errors.RayError, StopIteration) as error:
-            return None, error
+            return ERROR, error
 
 
-class _SeenAtTimes:
-    """A number that is looked up anew only after a while: machines may come and go."""
+class _RefreshedNumber:
+    """A number that is looked up again after a while: machines may come and go."""
 
-    def __init__(self, look: Callable[[], int]):
-        self._look, self._seen, self._at = look, 0, -SECONDS_BETWEEN_LOOKS
+    def __init__(self, look_up: Callable[[], int]):
+        self._look_up, self._seen, self._at = look_up, 0, -SECONDS_BETWEEN_LOOKS
 
     def __call__(self) -> int:
         if time.monotonic() - self._at >= SECONDS_BETWEEN_LOOKS:
-            self._seen, self._at = self._look(), time.monotonic()
+            self._seen, self._at = self._look_up(), time.monotonic()
         return self._seen
 
 
 def _give_up(losses: int, reason: Exception) -> None:
-    if losses > LOSSES:
+    if losses > MAX_LOSSES:
         said = (str(reason).strip().splitlines() or [type(reason).__name__])[0]
         raise InputError(
             f"the worker of one job was lost {losses} times in a row ({said.rstrip('.')}); if Ray "
-            "itself ended, start the cluster again; if it is for lack of memory, give the machines "
-            "more of it or fewer processors (ray start --num-cpus): what is finished is kept"
+            "itself ended, start the cluster again; if memory ran out, use machines with more of "
+            "it or fewer CPUs (ray start --num-cpus): stored results are kept"
         ) from reason
 
 
-def _streamed(version: str, work: Work, job: Any) -> Iterator[tuple[str, Any]]:
-    """On a worker: what the work on a job tells, its warnings, and at last what it found."""
+def _events(version: str, function: JobFunction, job: Any) -> Iterator[Event]:
+    """In a worker: the messages and warnings of a job, and last its result."""
     if version != __version__:
-        import socket
-
         raise InputError(
-            f"machine {socket.gethostname()} has setwise {__version__}, and here it is {version}; "
-            "install the same on all machines"
+            f"machine {socket.gethostname()} has setwise {__version__}, but the command runs with "
+            f"{version}; install the same version on all machines"
         )
-    said: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
-    # Ray takes what a generator yields, and work calls: it runs in a thread beside.
-    thread = threading.Thread(target=_speaking, args=(said, work, job), daemon=True)
-    thread.start()
-    while (one := said.get())[0] != "failed":
-        yield one
-        if one[0] == FOUND:
+    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+
+    def emit(kind: str, value: Any) -> None:
+        events.put((kind, value))
+
+    # Ray takes what a generator yields, and the job calls emit: so the job runs in a thread.
+    threading.Thread(target=run_job, args=(function, job, emit), daemon=True).start()
+    while (event := events.get())[0] != ERROR:
+        yield event
+        if event[0] == RESULT:
             return
-    raise one[1]
-
-
-def _speaking(said: "queue.SimpleQueue[tuple[str, Any]]", work: Work, job: Any) -> None:
-    try:
-        with warnings.catch_warnings(record=True) as raised:
-            warnings.simplefilter("always", UserWarning)
-            found = work(job, lambda value: said.put((TOLD, value)))
-        for text in dict.fromkeys(str(one.message) for one in raised):
-            said.put((WARNED, text))
-        said.put((FOUND, found))
-    except BaseException as error:
-        said.put(("failed", error))
-
-
-_open: "OrderedDict[str, Any]" = OrderedDict()
-
-
-def _opened(ref: Any) -> Any:
-    """A parcel's value; the last few stay open in this process."""
-    import ray
-
-    name = ref.hex()
-    if name not in _open:
-        _open[name] = ray.get(ref)
-        while len(_open) > PARCELS:
-            _open.popitem(last=False)
-    _open.move_to_end(name)
-    return _open[name]
+    raise event[1]
 
 
 RUNNING = "auto"
@@ -268,10 +265,10 @@ def on_ray(address: str = RUNNING, on_lost: OnLost | None = None) -> Iterator[Mo
 
 
 @contextmanager
-def crew_on(address: str = RUNNING, on_lost: OnLost | None = None) -> Iterator[RayCrew]:
-    """The workers of a cluster (see :func:`on_ray`)."""
+def executor_on(address: str = RUNNING, on_lost: OnLost | None = None) -> Iterator[RayExecutor]:
+    """An executor on a cluster (see :func:`on_ray`)."""
     with on_ray(address, on_lost) as ray:
-        yield RayCrew(ray)
+        yield RayExecutor(ray)
 
 
 @contextmanager

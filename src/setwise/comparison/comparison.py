@@ -24,7 +24,7 @@ from setwise._arguments import (
 )
 from setwise._arguments import seed as check_seed
 from setwise._errors import InputError
-from setwise._executor import Alone, Crew, Parcel, Tell
+from setwise._executor import Executor, Send, SerialExecutor, Shared
 from setwise._page import notebook_html
 from setwise.choices import Choices, split
 from setwise.comparison import statistics
@@ -190,7 +190,7 @@ def compare(
     metric: str = "nll",
     tuning: Tuning | None = None,
     on_cell: Callable[[Cell], None] | None = None,
-    crew: Crew | None = None,
+    executor: Executor | None = None,
 ) -> Comparison:
     """Train every model on the same random splits and compare them on the test parts.
 
@@ -205,7 +205,7 @@ def compare(
         tuning: tune the models that train by gradients first, in each split separately. By
             default they keep their arguments.
         on_cell: called after each model on each split.
-        crew: the workers that train in place of this process, such as a cluster's.
+        executor: where to train; by default in this process.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.generate("mnl", sets=300).choices
@@ -220,8 +220,8 @@ def compare(
     optional(callback)("on_cell", on_cell)
     trainable(choices)
     cells = {}
-    parts = _Splits(choices if crew is None else choices.in_memory(), sizes, seed, split_by)
-    for place, cell in _cells(models, parts, splits, tuning, crew):
+    parts = _Splits(choices if executor is None else choices.in_memory(), sizes, seed, split_by)
+    for place, cell in _cells(models, parts, splits, tuning, executor):
         cells[place] = cell
         if on_cell is not None:
             on_cell(cell)
@@ -249,7 +249,7 @@ def tune_splits(
     split_by: Literal["set", "group", "time"] = "set",
     tuning: Tuning = Tuning(),  # noqa: B008 (frozen)
     on_trials: OnTrials | None = None,
-    crew: Crew | None = None,
+    executor: Executor | None = None,
 ) -> list[TunedSplit]:
     """Tune a model on random splits, and measure the best setting of each on its test part.
 
@@ -265,7 +265,7 @@ def tune_splits(
         split_by: what stays together in a split, as ``by`` of :func:`setwise.split`.
         tuning: the number of trials per split, the search space and where to keep the study.
         on_trials: called whenever trials finish.
-        crew: the workers that train the trials in place of this process, such as a cluster's.
+        executor: where to train the trials; by default in this process.
             One job is a chunk of the population: on CPUs eight trials of a split.
 
     >>> import setwise as sw
@@ -278,7 +278,7 @@ def tune_splits(
     check_splits(splits, split_by, seed, sizes)
     trainable(choices)
     parts = [split(choices, sizes, seed + number, split_by) for number in range(splits)]
-    return tune_parts(tunable(model), parts, seed, tuning, on_trials, crew=crew)
+    return tune_parts(tunable(model), parts, seed, tuning, on_trials, executor=executor)
 
 
 def check_splits(splits: int, split_by: str, seed: int, sizes: Sequence[float]) -> None:
@@ -302,7 +302,7 @@ def tune_parts(
     tuning: Tuning,
     on_trials: OnTrials | None = None,
     checkpoint: Path | None = None,
-    crew: Crew | None = None,
+    executor: Executor | None = None,
 ) -> list[TunedSplit]:
     """:func:`tune_splits` for given parts: training, validation and test sets of each split.
 
@@ -311,7 +311,7 @@ def tune_parts(
     begin = time.perf_counter()
     seeds = [seed + number for number in range(len(parts))]
     pairs = [(part[0], part[1]) for part in parts]
-    found = tune_tasks(model, pairs, seeds, tuning, on_trials, checkpoint, crew)
+    found = tune_tasks(model, pairs, seeds, tuning, on_trials, checkpoint, executor)
     seconds = (time.perf_counter() - begin) / len(parts)
     return [
         TunedSplit(number, tuned, tuned.estimator.evaluate(part[2]), seconds)
@@ -360,13 +360,13 @@ class _Splits:
         return self._last[1]
 
 
-class _Job(NamedTuple):
+class _Piece(NamedTuple):
     """One model to train on one split."""
 
     name: str
     estimator: Estimator
     number: int
-    splits: Parcel
+    splits: Shared
 
 
 def _cells(
@@ -374,42 +374,42 @@ def _cells(
     splits: _Splits,
     count: int,
     tuning: Tuning | None,
-    crew: Crew | None,
+    executor: Executor | None,
 ) -> Iterator[tuple[int, Cell]]:
     """Every model on every split, with its place; those to tune come last, all splits at once."""
     tuned = {}
     if tuning is not None:
         tuned = {n: model for n, model in models.items() if isinstance(model, TrainedEstimator)}
     untuned = {name: model for name, model in models.items() if name not in tuned}
-    workers = crew or Alone()
-    parcel = workers.put(splits)
-    jobs = [
-        _Job(name, estimator, number, parcel)
+    where = executor or SerialExecutor()
+    shared = where.put(splits)
+    pieces = [
+        _Piece(name, estimator, number, shared)
         for number in range(count)
         for name, estimator in untuned.items()
     ]
-    yield from workers.each(_cell, len(jobs), jobs.__getitem__, _nothing_told)
-    place = len(jobs)
+    yield from where.map_unordered(_cell, len(pieces), pieces.__getitem__)
+    place = len(pieces)
     every = [splits[number] for number in range(count)] if tuned else []
     for name, estimator in tuned.items():
         assert tuning is not None
-        for one in tune_parts(estimator, every, splits.seed, tuning, crew=crew):
+        for one in tune_parts(estimator, every, splits.seed, tuning, executor=executor):
             yield place, Cell(name, one.split, dict(one.test), one.seconds)
             place += 1
 
 
-def _cell(job: _Job, tell: Tell) -> Cell:
-    splits = job.splits.open()
-    train, valid, test = splits[job.number]
-    fresh = clone(job.estimator)
+def _cell(piece: _Piece, send: Send) -> Cell:
+    splits = piece.splits.get()
+    train, valid, test = splits[piece.number]
+    fresh = clone(piece.estimator)
     if "seed" in fresh.get_params():
-        fresh.set_params(seed=splits.seed + job.number)
+        fresh.set_params(seed=splits.seed + piece.number)
     begin = time.perf_counter()
     fresh.fit(train, valid, progress=False)
     seconds = time.perf_counter() - begin
     if getattr(fresh, "interrupted_", False):
         raise KeyboardInterrupt  # half a table would be read as a whole one
-    return Cell(job.name, job.number, dict(fresh.evaluate(test)), seconds)
+    return Cell(piece.name, piece.number, dict(fresh.evaluate(test)), seconds)
 
 
 def _without_nan(value: Any) -> Any:
@@ -417,7 +417,3 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _without_nan(one) for name, one in value.items()}
     return None if isinstance(value, float) and value != value else value
-
-
-def _nothing_told(number: int, told: Any) -> None:
-    """A cell is done or not."""

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Float64, Int
 
-from setwise._arguments import text
+from setwise._arguments import checked, text, whole
 from setwise._errors import InputError
 from setwise.datasets.generated import (
     Generated,
@@ -17,14 +17,14 @@ from setwise.datasets.generated import (
     set_of_rows,
     softmax,
     starts,
-    whole,
     with_features,
 )
 
 REFERENCE_SETS = 1000
-SETS_A_CHUNK = 1024
+SETS_PER_CHUNK = 1024
 
 
+@checked(features=whole(), dimension=whole(), recipe=text)
 def sda(
     sets: int = 1000,
     seed: int = 0,
@@ -42,7 +42,7 @@ def sda(
     Args:
         sets: how many choices.
         seed: of the model and of the data.
-        items: items a set, or the least and the most, (2, 10), uniform between.
+        items: items per set, or the least and the most, (2, 10), uniform between.
         features: how many, each N(0, 1).
         recipe: a name in ``setwise.models.ZOO``.
         dimension: l, the model's number of score functions.
@@ -52,9 +52,9 @@ def sda(
     >>> drawn.parameters["F.theta"].shape
     (8, 4, 1)
     """
-    rng, features = generator(seed), whole("features", features, least=1)
+    rng = generator(seed)
     strength = float(numbers("strength", strength, ()))
-    model = _build(recipe, features, whole("dimension", dimension, least=1), seed)
+    model = _build(recipe, features, dimension, seed)
     reference = np.random.default_rng([seed, 1])  # apart from the data, so that they stay the same
     scale = float(_centred_scores(model, *_items(reference, REFERENCE_SETS, items, features)).std())
     owner, x = _items(rng, sets, items, features)
@@ -70,7 +70,6 @@ def _build(recipe: str, features: int, dimension: int, seed: int) -> Any:
 
     from setwise.models import ZOO, Sizes
 
-    text("recipe", recipe)
     if recipe not in ZOO:
         raise InputError(f"recipe={recipe!r} is no model; the models are: {', '.join(ZOO)}")
     return ZOO[recipe].build(features, Sizes(dimension=dimension), jax.random.key(seed))
@@ -91,8 +90,8 @@ def _centred_scores(
     begin = starts(owner)
     sizes = np.diff(begin, append=len(owner))
     # Chunks of one shape, the last filled with empty sets: one program, and bounded memory.
-    chunks = -(-len(sizes) // SETS_A_CHUNK)
-    filled = np.zeros(chunks * SETS_A_CHUNK, np.int64)
+    chunks = -(-len(sizes) // SETS_PER_CHUNK)
+    filled = np.zeros(chunks * SETS_PER_CHUNK, np.int64)
     filled[: len(sizes)] = sizes
     present = np.arange(sizes.max()) < filled[:, None]
     padded = np.zeros((*present.shape, x.shape[1]), x.dtype)

@@ -88,18 +88,20 @@ def generator(seed: int) -> np.random.Generator:
 
 
 def set_of_rows(rng: np.random.Generator, sets: int, items: SetSizes) -> Int[np.ndarray, " rows"]:
-    """The set of each row: ``items`` rows a set, or a uniform number between two.
+    """The set of each row: ``items`` rows per set, or a uniform number between two.
 
     >>> set_of_rows(np.random.default_rng(0), sets=2, items=3).tolist()
     [0, 0, 0, 1, 1, 1]
     """
-    sets = whole("sets", sets, least=1)
+    _arguments.whole()("sets", sets)
     bounds = items if isinstance(items, Sequence) else (items, items)
     if len(bounds) != 2:
         raise InputError(
             f"items={_arguments.shown(items)} must be one number, or the least and the most items"
         )
-    low, high = (whole("items", bound, least=1) for bound in bounds)
+    for bound in bounds:
+        _arguments.whole()("items", bound)
+    low, high = bounds
     if low > high:
         raise InputError(
             f"items={_arguments.shown(items)} has the least above the most; exchange them"
@@ -170,12 +172,6 @@ def choose(
         noisy = np.log(probabilities) + rng.gumbel(size=len(probabilities))
     best = np.maximum.reduceat(noisy, starts(owner))
     return (noisy == best[owner]).astype(np.int8)
-
-
-def whole(name: str, value: Any, least: int) -> int:
-    """A whole number of at least ``least``, or an error that names the option."""
-    _arguments.whole(least)(name, value)
-    return int(value)
 
 
 def numbers(name: str, values: Any, shape: tuple[int, ...]) -> Float64[np.ndarray, "..."]:

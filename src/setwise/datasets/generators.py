@@ -24,6 +24,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int
 
+from setwise._arguments import checked, optional, whole
 from setwise._errors import InputError
 from setwise.datasets.generated import (
     Generated,
@@ -34,7 +35,6 @@ from setwise.datasets.generated import (
     numbers,
     set_of_rows,
     softmax,
-    whole,
     with_features,
 )
 
@@ -42,6 +42,7 @@ FEATURES = 8
 Weights = Sequence[float] | Float[np.ndarray, " d"]
 
 
+@checked(features=optional(whole()))
 def mnl(
     sets: int = 1000,
     seed: int = 0,
@@ -54,7 +55,7 @@ def mnl(
     Args:
         sets: how many choices.
         seed: the same seed gives the same data.
-        items: items a set, or the least and the most, (2, 10), uniform between.
+        items: items per set, or the least and the most, (2, 10), uniform between.
         features: how many; 8, or as many as ``beta`` has.
         beta: the weights; evenly spaced from -1 to 1 by default.
 
@@ -68,6 +69,7 @@ def mnl(
     return with_features(x, owner, choose(rng, truth, owner), truth, {"beta": weights})
 
 
+@checked(features=optional(whole()), nests=whole())
 def nested(
     sets: int = 1000,
     seed: int = 0,
@@ -85,7 +87,7 @@ def nested(
     Args:
         sets: how many choices.
         seed: the same seed gives the same data.
-        items: items a set, or the least and the most, (2, 10), uniform between.
+        items: items per set, or the least and the most, (2, 10), uniform between.
         features: how many; 8, or as many as ``beta`` has.
         nests: how many nests.
         beta: the weights; evenly spaced from -1 to 1 by default.
@@ -95,7 +97,7 @@ def nested(
     [0, 1, 2]
     """
     rng, weights = generator(seed), _beta(beta, features)
-    dissimilarity = _lambdas(lambdas, whole("nests", nests, least=1))
+    dissimilarity = _lambdas(lambdas, nests)
     owner = set_of_rows(rng, sets, items)
     x = rng.normal(size=(len(owner), len(weights)))
     nest = rng.integers(nests, size=len(owner))
@@ -127,6 +129,7 @@ def nested_logit(
     return softmax(utilities / own + (own - 1) * inclusive, owner)
 
 
+@checked(features=optional(whole()), classes=whole())
 def mixed(
     sets: int = 1000,
     seed: int = 0,
@@ -144,7 +147,7 @@ def mixed(
     Args:
         sets: how many choices.
         seed: the same seed gives the same data.
-        items: items a set, or the least and the most, (2, 10), uniform between.
+        items: items per set, or the least and the most, (2, 10), uniform between.
         features: how many; 8, or as many as ``theta`` has.
         classes: how many classes.
         shares: pi; in proportion to K, ..., 2, 1 by default, so that the classes have an order.
@@ -154,7 +157,7 @@ def mixed(
     >>> mixed(sets=5, features=4).parameters["theta"].round(2).tolist()
     [[2.12, 0.0, -2.12, 0.0], [0.0, 2.12, 0.0, -2.12]]
     """
-    rng, classes = generator(seed), whole("classes", classes, least=1)
+    rng = generator(seed)
     weights, pi = _theta(theta, features, classes), _shares(shares, classes)
     owner = set_of_rows(rng, sets, items)
     x = rng.normal(size=(len(owner), weights.shape[1]))
@@ -167,9 +170,8 @@ def mixed(
 
 def _beta(beta: Weights | None, features: int | None) -> Float64[np.ndarray, " d"]:
     if beta is None:
-        return np.linspace(-1, 1, whole("features", FEATURES if features is None else features, 1))
-    length = len(beta) if features is None else whole("features", features, least=1)
-    return numbers("beta", beta, (length,))
+        return np.linspace(-1, 1, features or FEATURES)
+    return numbers("beta", beta, (features or len(beta),))
 
 
 def _lambdas(lambdas: Weights | None, nests: int) -> Float64[np.ndarray, " k"]:
@@ -184,9 +186,8 @@ def _theta(
     theta: Sequence[Weights] | Float[np.ndarray, "k d"] | None, features: int | None, classes: int
 ) -> Float64[np.ndarray, "k d"]:
     if theta is not None:
-        width = len(theta[0]) if features is None else whole("features", features, least=1)
-        return numbers("theta", theta, (classes, width))
-    features = whole("features", FEATURES if features is None else features, least=1)
+        return numbers("theta", theta, (classes, features or len(theta[0])))
+    features = features or FEATURES
     if features < classes:
         raise InputError(
             f"features={features} is fewer than classes={classes}; each class looks at features "
@@ -212,6 +213,7 @@ ALIKE = 0.9
 """Options no further apart than this in both attributes are alike, unless one dominates."""
 
 
+@checked(sets=whole())
 def decoy(
     sets: int = 1000,
     seed: int = 0,
@@ -240,7 +242,6 @@ def decoy(
     rng, weights = generator(seed), numbers("beta", beta, (2,))
     given = zip(CONDITIONS, (attraction, compromise, similarity), strict=True)
     strengths = {name: float(numbers(name, value, ())) for name, value in given}
-    sets = whole("sets", sets, least=1)
     condition, favours = rng.integers(3, size=sets), rng.integers(2, size=sets)
     order = rng.permuted(np.tile(np.arange(3), (sets, 1)), axis=1)
     x = np.take_along_axis(_options(rng, condition, favours), order[:, :, None], axis=1)

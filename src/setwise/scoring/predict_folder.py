@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from setwise._errors import InputError
-from setwise._executor import Alone, Crew, Parcel, Tell
+from setwise._executor import Executor, Send, SerialExecutor, Shared
 from setwise._files import cannot_write, locked, make_folder, refuse_read, whole_file
 from setwise.scoring.prediction import predict_file
 from setwise.scoring.prediction_rows import RowModel
@@ -43,7 +43,7 @@ class _Sent(NamedTuple):
     """One file on its way."""
 
     load: Load
-    model: Parcel
+    model: Shared
     digest: str
     source: Path
     before: Path | None
@@ -57,7 +57,7 @@ def predict_folder(
     folder: str | Path,
     out: str | Path,
     *,
-    crew: Crew | None = None,
+    executor: Executor | None = None,
     on_file: OnFile | None = None,
 ) -> Written:
     """Predict every Parquet file below a folder into a file of the same name below another.
@@ -70,7 +70,7 @@ def predict_folder(
         model: the model file.
         folder: with Parquet files, in folders of its own too.
         out: the folder to write to; it is made if it is missing.
-        crew: who predicts in place of this process; its workers must see both folders.
+        executor: where to predict; by default in this process. Its workers must see both folders.
         on_file: called after each file.
     """
     folder, out = Path(folder).resolve(), Path(out).resolve()
@@ -81,8 +81,8 @@ def predict_folder(
     digest = hashlib.sha256(content).hexdigest()
     todo = [place for place, name in enumerate(names) if _stale(folder, out, name, digest)]
     done, rows, kept = 0, 0, len(names) - len(todo)
-    crew = crew or Alone()
-    parcel = crew.put(content)
+    executor = executor or SerialExecutor()
+    shared = executor.put(content)
 
     with _scratch(out) as scratch:
 
@@ -91,10 +91,10 @@ def predict_folder(
             before = folder / names[place - 1] if place else None
             name = names[place]
             return _Sent(
-                load, parcel, digest, folder / name, before, scratch / str(place), out / name
+                load, shared, digest, folder / name, before, scratch / str(place), out / name
             )
 
-        for number, (of_file, record) in crew.each(_predict, len(todo), sent, _nothing_told):
+        for number, (of_file, record) in executor.map_unordered(_predict, len(todo), sent):
             name = names[todo[number]]
             _remember(out, name, record)
             done, rows = done + 1, rows + of_file
@@ -125,7 +125,7 @@ def _names(folder: Path, out: Path) -> list[Path]:
     return found
 
 
-def _predict(sent: _Sent, tell: Tell) -> tuple[int, dict[str, Any]]:
+def _predict(sent: _Sent, send: Send) -> tuple[int, dict[str, Any]]:
     """On a worker: write one file; its number of rows, and what it was made of."""
     if not sent.source.exists():
         import socket
@@ -151,11 +151,11 @@ def _predict(sent: _Sent, tell: Tell) -> tuple[int, dict[str, Any]]:
 
 
 @lru_cache(maxsize=1)
-def _model(digest: str, load: Load, model: Parcel) -> RowModel:
+def _model(digest: str, load: Load, model: Shared) -> RowModel:
     """The model, read once a process."""
     with TemporaryDirectory(prefix="setwise-") as scratch:
         path = Path(scratch) / "model.setwise"
-        path.write_bytes(model.open())
+        path.write_bytes(model.get())
         return load(path)
 
 
@@ -240,7 +240,3 @@ def _alone_in(out: Path) -> Iterator[None]:
         except OSError:
             pass  # a disk that knows no locks
         yield
-
-
-def _nothing_told(number: int, told: Any) -> None:
-    """A file is done or not."""

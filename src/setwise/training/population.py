@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from setwise._errors import InputError
-from setwise._executor import Crew, Parcel, Tell
+from setwise._executor import Executor, Send, Shared
 from setwise.choices import Encoded, Encoding
 from setwise.models import Blueprint, Model, Sizes
 from setwise.training.checkpoint import TrainingProgress
@@ -42,7 +42,7 @@ Asked = tuple[int, dict[int, float]]
 class TrainingJob(NamedTuple):
     """Members that train as one program, for a worker."""
 
-    tasks: Parcel
+    tasks: Shared
     blueprint: Blueprint
     sizes: Sizes
     members: Sequence[Member]
@@ -51,10 +51,10 @@ class TrainingJob(NamedTuple):
 
 
 class Elsewhere:
-    """A crew that has the data of some tasks, and trains parts of populations on them."""
+    """An executor that has the data of some tasks, and trains parts of populations on them."""
 
-    def __init__(self, crew: Crew, tasks: Sequence[Task]):
-        self._crew, self._tasks = crew, crew.put(list(tasks))
+    def __init__(self, executor: Executor, tasks: Sequence[Task]):
+        self._executor, self._tasks = executor, executor.put(list(tasks))
 
     def fits(
         self,
@@ -81,7 +81,9 @@ class Elsewhere:
                 })  # fmt: skip
 
         found: dict[int, Fit] = {}
-        for _, (fits, asked) in self._crew.each(_train_job, len(layouts), job, on_told):
+        for _, (fits, asked) in self._executor.map_unordered(
+            _train_job, len(layouts), job, on_told
+        ):
             found |= fits
             if prune is not None:
                 for epoch, losses in asked:
@@ -89,9 +91,9 @@ class Elsewhere:
         return found
 
 
-def _train_job(job: TrainingJob, tell: Tell) -> tuple[dict[int, Fit], list[Asked]]:
+def _train_job(job: TrainingJob, send: Send) -> tuple[dict[int, Fit], list[Asked]]:
     """On a worker: the fits of a layout, and what was asked about pruning."""
-    population = Population(job.blueprint, job.sizes, job.tasks.open(), job.members)
+    population = Population(job.blueprint, job.sizes, job.tasks.get(), job.members)
     asked: list[Asked] = []
 
     def ask(epoch: int, losses: Mapping[int, float]) -> Collection[int]:
@@ -101,7 +103,7 @@ def _train_job(job: TrainingJob, tell: Tell) -> tuple[dict[int, Fit], list[Asked
 
     def report(progress: TrainingProgress) -> None:
         stopping = progress.stopping
-        tell({"epoch": stopping.epoch, "training": int(stopping.active.sum())})
+        send({"epoch": stopping.epoch, "training": int(stopping.active.sum())})
 
     prune = None if job.prune is None else ask
     return train_members(Trainer(population, job.layout), prune, report), asked
@@ -174,7 +176,7 @@ def fit_population(
             training, and have finished; if one member trains, also with its loss, its validation
             nll and accuracy, and the best of what it stops on.
         on_shard: called after every shard of an epoch, where sets are read from disk.
-        elsewhere: a crew that trains the members and has the data of these tasks; it keeps no
+        elsewhere: an executor that trains the members and has the data of these tasks; it keeps no
             state in a folder.
 
     Ctrl-C ends training early if every member has a model by then, and is :class:`Interrupted` if

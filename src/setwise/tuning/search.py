@@ -12,7 +12,7 @@ import numpy as np
 
 from setwise._arguments import instance
 from setwise._errors import InputError
-from setwise._executor import Crew
+from setwise._executor import Executor
 from setwise._page import notebook_html
 from setwise.choices import Choices
 from setwise.estimators import Estimator, TrainedEstimator, named
@@ -154,17 +154,17 @@ def tune_tasks(
     tuning: Tuning,
     on_trials: OnTrials | None = None,
     checkpoint: Path | None = None,
-    crew: Crew | None = None,
+    executor: Executor | None = None,
 ) -> list[Tuned]:
     """:func:`tune` on several pairs of training and validation sets at once, each with a seed.
 
     Each pair has a study of its own; their trials train as one population. A file ``checkpoint``,
     in place of a storage, keeps whole rounds: a killed search goes on to the identical end.
-    A crew trains the chunks of a population in place of this process.
+    The executor, by default this process, trains the chunks of a population.
     """
     from setwise.tuning.job import Job  # with Optuna, which only those who tune should wait for
 
-    job = Job(model, parts, seeds, tuning, checkpoint, crew)
+    job = Job(model, parts, seeds, tuning, checkpoint, executor)
     with closing(job.storage), job.storage.faults():
         while not job.finished():
             claims = job.claim()

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from setwise.choices.columns import Column
-from setwise.paper.raw.files import Field, OnStep, RawFile, find_file
-from setwise.paper.raw.sets import Raw, Sets, category, check_view, codes_of, named, roles_of
+from setwise.paper.raw.files import Field, OnStep, find_file
+from setwise.paper.raw.sets import RawChoices, RawSets, category, check_view, named, roles_of
 
 DAY = 86400
+Levels = dict[str, dict[str, int]]
+"""By column, the codes of its texts."""
 
 PAPER = (
     "staySaturday", "stayDurationMinutes", "totalPrice", "totalTripDurationMinutes", "dtd",
@@ -40,7 +42,9 @@ FIELDS = {
 OF_SETS = ("isContinental", "isDomestic", "origin", "destination", "pointOfSale")
 
 
-def load_amadeus(path: str | Path, view: str = "paper", on_step: OnStep | None = None) -> Raw:
+def load_amadeus(
+    path: str | Path, view: str = "paper", on_step: OnStep | None = None
+) -> RawChoices:
     """Choices from a table of itineraries, ``amadeus_itinerary.parquet`` or ``.csv``.
 
     View "paper" has the table's 17 columns as they are, those that describe the search as
@@ -55,42 +59,27 @@ def load_amadeus(path: str | Path, view: str = "paper", on_step: OnStep | None =
     file = find_file(path, "amadeus_itinerary.csv")
     step = on_step or (lambda text: None)
     step(f"reading {file}")
-    table, levels = _read(file)
-    sets = Sets.of(file, table.pop("set_id"), table.pop("chosen"), "chosen")
+    levels: Levels = {name: {} for name, field in FIELDS.items() if field.type == "text"}
+    table = file.read(FIELDS, levels)
+    sets = RawSets.of(file, table.pop("set_id"), table.pop("chosen"), "chosen")
     step(sets.summary)
     context = {}
     for name in OF_SETS:
-        values = sets.once_a_set(file, name, table.pop(name))
+        values = sets.once_per_set(file, name, table.pop(name))
         context[name] = named(values, list(levels[name])) if name in levels else Column(values)
     full = view == "full"
     roles = roles_of("set_id", "chosen", FULL if full else PAPER, CONTEXT, None)
     rows = {name: sets.rows(values) for name, values in table.items()}
     columns = _transformed(rows, levels) if full else _as_they_are(rows, levels)
-    return Raw(sets.choices(roles, context), columns)
+    return RawChoices(sets.choices(roles, context), columns)
 
 
-def _read(file: RawFile) -> tuple[dict[str, Any], dict[str, dict[str, int]]]:
-    """The columns whole, text as codes, with the levels of those codes."""
-    levels: dict[str, dict[str, int]] = {
-        name: {} for name, field in FIELDS.items() if field.type == "text"
-    }
-    parts: dict[str, list[Any]] = {name: [] for name in FIELDS}
-    for chunk in file.chunks(FIELDS):
-        for name, values in chunk.columns.items():
-            parts[name].append(codes_of(values, levels[name]) if name in levels else values)
-    return {name: np.concatenate(parts.pop(name)) for name in FIELDS}, levels
-
-
-def _as_they_are(
-    rows: dict[str, Any], levels: dict[str, dict[str, int]]
-) -> Iterator[tuple[str, Column]]:
+def _as_they_are(rows: dict[str, Any], levels: Levels) -> Iterator[tuple[str, Column]]:
     for name, values in rows.items():
         yield name, named(values, list(levels[name])) if name in levels else Column(values)
 
 
-def _transformed(
-    rows: dict[str, Any], levels: dict[str, dict[str, int]]
-) -> Iterator[tuple[str, Column]]:
+def _transformed(rows: dict[str, Any], levels: Levels) -> Iterator[tuple[str, Column]]:
     for name in ("staySaturday", "dtd", "containsLCC"):
         yield name, Column(rows[name])
     # A few stays are a little below 0: the logarithm needs them at 0.

@@ -9,7 +9,7 @@ from jaxtyping import Float, Num, Shaped
 from setwise._errors import InputError
 from setwise.choices.columns import Column
 from setwise.paper.raw.files import Field, OnStep, find_file
-from setwise.paper.raw.sets import UNKNOWN, Raw, Sets, category, check_view, roles_of
+from setwise.paper.raw.sets import UNKNOWN, RawChoices, RawSets, category, check_view, roles_of
 
 OUTCOMES = {"click": "click_bool", "book": "booking_bool"}
 PRICES = (1.0, 100_000.0)  # prices outside are errors of the file; the logarithm needs a bound
@@ -68,7 +68,7 @@ ITEM_NAMES = ("prop_id", "prop_country_id")
 
 def load_expedia(
     path: str | Path, view: str = "paper", outcome: str = "click", on_step: OnStep | None = None
-) -> Raw:
+) -> RawChoices:
     """Choices from Expedia's ``train.csv``, or a Parquet file with its columns.
 
     The set is ``srch_id``, the chosen item the one that was clicked or, with ``outcome="book"``,
@@ -89,21 +89,21 @@ def load_expedia(
     fields = PAPER_FIELDS | (CONTEXT_FIELDS | ITEM_FIELDS if full else {})
     table = file.read(fields | {chosen: Field("int8")})
     step("grouping rows into sets")
-    sets = Sets.of(file, table.pop("srch_id"), table.pop(chosen), chosen)
+    sets = RawSets.of(file, table.pop("srch_id"), table.pop(chosen), chosen)
     step(sets.summary)
-    time = sets.once_a_set(file, "date_time", table.pop("date_time"))
+    time = sets.once_per_set(file, "date_time", table.pop("date_time"))
     context = {"date_time": Column(time)} if full else {}
     for name in CONTEXT_FIELDS if full else ():
-        values = sets.once_a_set(file, name, table.pop(name))
+        values = sets.once_per_set(file, name, table.pop(name))
         context[name] = category(values) if name in CONTEXT_NAMES else Column(values)
     roles = roles_of(
         "srch_id", chosen, FULL if full else PAPER, FULL_CONTEXT if full else (), "date_time"
     )
-    return Raw(sets.choices(roles, context, time), _columns(sets, table, context))
+    return RawChoices(sets.choices(roles, context, time), _columns(sets, table, context))
 
 
 def _columns(
-    sets: Sets, table: dict[str, Shaped[np.ndarray, " n"]], context: dict[str, Column]
+    sets: RawSets, table: dict[str, Shaped[np.ndarray, " n"]], context: dict[str, Column]
 ) -> Iterator[tuple[str, Column]]:
     """The item columns; each leaves the table when it is made."""
     full = bool(context)
@@ -138,7 +138,7 @@ def _columns(
 
 
 def _above(
-    sets: Sets, values: Num[np.ndarray, " rows"], usual: Float[np.ndarray, " sets"]
+    sets: RawSets, values: Num[np.ndarray, " rows"], usual: Float[np.ndarray, " sets"]
 ) -> Column:
     """How far values of the items are above what the visitor had before; NaN without a history."""
     return Column(

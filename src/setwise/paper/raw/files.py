@@ -1,12 +1,9 @@
-"""Columns of raw files: their types, what may be missing, and reading a block of lines strictly.
-
-What is wrong with a raw file: the first bad line, its column, the reason and the remedy.
-
-Raw files as they are downloaded: found in a folder, opened, and read with strict types.
+"""Raw files as they are downloaded: found in a folder, opened, and read with strict types.
 
 A CSV may be plain, ``.gz`` or inside a ``.zip``, and is read as a stream of blocks of whole lines:
 nothing is unpacked on disk, and only one block of text is in memory. A block is first read at full
-speed; if anything in it is not as it must be, :mod:`setwise.paper.raw.files` finds the line.
+speed; if anything in it is wrong, the first bad line is found, and the error names the line, the
+column, the reason and the remedy.
 """
 
 import csv
@@ -23,7 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Shaped
+from jaxtyping import Int, Shaped
 
 from setwise._errors import InputError
 
@@ -244,13 +241,42 @@ def _unfit(value: str, field: Field) -> str:
     return "" if fits else f"{value[:60]!r} is not {field.words}"
 
 
+def codes_of(series: Any, levels: dict[str, int]) -> Int[np.ndarray, " n"]:
+    """Text (a Polars series) as codes; a level that ``levels`` does not have is added to it.
+
+    >>> import polars as pl
+    >>> levels = {"US": 0}
+    >>> codes_of(pl.Series(["DE", "US", "DE"]), levels).tolist(), levels
+    ([1, 0, 1], {'US': 0, 'DE': 1})
+    """
+    import polars as pl
+
+    here = series.unique(maintain_order=True)
+    codes = np.array([levels.setdefault(level, len(levels)) for level in here], np.int32)
+    return codes[series.cast(pl.Enum(here)).to_physical().to_numpy()]
+
+
+def first_repeat(values: Shaped[np.ndarray, " n"]) -> int | None:
+    """The first place whose value has occurred before, or None.
+
+    >>> first_repeat(np.array([4, 5, 4, 5]))
+    2
+    """
+    _, firsts = np.unique(values, return_index=True)
+    if len(firsts) == len(values):
+        return None
+    repeated = np.ones(len(values), bool)
+    repeated[firsts] = False
+    return int(np.argmax(repeated))
+
+
 BLOCK = 16 * 2**20
 OnStep = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False)
-class Chunk:
-    """Some rows of a raw table, one array a column; text stays a Polars series."""
+class RawChunk:
+    """Some rows of a raw table, one array per column; text stays a Polars series."""
 
     columns: Mapping[str, Any]
     first: int  # the number of the first row among the table's rows, from 0
@@ -282,7 +308,14 @@ class RawFile:
         place = f"row {row} (from 0)" if self.is_parquet else f"line {row + 2}"
         return InputError(f"{self}, {place}, column '{column}': {reason}; {remedy}")
 
-    def chunks(self, fields: Mapping[str, Field]) -> Iterator[Chunk]:
+    def refuse_repeats(self, column: str, ids: Shaped[np.ndarray, " rows"], what: str) -> None:
+        """Refuse a table in which two rows have the same id."""
+        row = first_repeat(ids)
+        if row is not None:
+            reason = f"{what} {ids[row]} is there already"
+            raise self.fault(row, column, reason, f"keep one line per {what}")
+
+    def chunks(self, fields: Mapping[str, Field]) -> Iterator[RawChunk]:
         """The wanted columns, some millions of rows at a time, with every value checked."""
         found = 0
         for chunk in self._parquet(fields) if self.is_parquet else self._csv(fields):
@@ -293,15 +326,18 @@ class RawFile:
                 f"{self} has columns but no rows (it ends after line 1); download it again"
             )
 
-    def read(self, fields: Mapping[str, Field]) -> dict[str, Shaped[np.ndarray, " rows"]]:
-        """The wanted columns whole, as arrays."""
+    def read(
+        self, fields: Mapping[str, Field], levels: Mapping[str, dict[str, int]] | None = None
+    ) -> dict[str, Shaped[np.ndarray, " rows"]]:
+        """The wanted columns whole, as arrays; text as codes, whose levels are added to those."""
+        levels = levels or {}
         parts: dict[str, list[Any]] = {name: [] for name in fields}
         for chunk in self.chunks(fields):
             for name, values in chunk.columns.items():
-                parts[name].append(values)
+                parts[name].append(codes_of(values, levels[name]) if name in levels else values)
         return {name: np.concatenate(parts.pop(name)) for name in fields}
 
-    def _csv(self, fields: Mapping[str, Field]) -> Iterator[Chunk]:
+    def _csv(self, fields: Mapping[str, Field]) -> Iterator[RawChunk]:
         with self._opened() as stream, closing(_ahead(_blocks(stream))) as blocks:
             first = self._next(blocks, 0)
             if first is None or first.isspace():
@@ -323,13 +359,13 @@ class RawFile:
 
     def _chunk(
         self, block: bytes, header: list[str], fields: Mapping[str, Field], row: int
-    ) -> Chunk:
+    ) -> RawChunk:
         parsed = parse_block(block, header, fields)
         if parsed is None:
             at, line = first_bad_line(block, lambda part: parse_block(part, header, fields) is None)
             column, reason, remedy = explain(line, header, fields)
             raise self.fault(row + at, column, reason, remedy)
-        return Chunk({name: filled(parsed[name], field) for name, field in fields.items()}, row)
+        return RawChunk({name: filled(parsed[name], field) for name, field in fields.items()}, row)
 
     def _next(self, blocks: Iterator[bytes], lines: int) -> bytes | None:
         """The next block; a damaged archive is an error that says how far it could be read."""
@@ -357,7 +393,7 @@ class RawFile:
                 raise InputError(f"{self} cannot be opened: {error}; unpack it by hand") from None
             yield stack.enter_context(stream)
 
-    def _parquet(self, fields: Mapping[str, Field]) -> Iterator[Chunk]:
+    def _parquet(self, fields: Mapping[str, Field]) -> Iterator[RawChunk]:
         import polars as pl
 
         try:
@@ -377,7 +413,7 @@ class RawFile:
                 raise self.fault(bad, name, reason, "correct the value")
             columns[name] = filled(column, field)
         if frame.height:
-            yield Chunk(columns, 0)
+            yield RawChunk(columns, 0)
 
 
 def find_file(folder: str | Path, name: str) -> RawFile:

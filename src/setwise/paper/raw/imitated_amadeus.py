@@ -1,9 +1,10 @@
 """A table of flight itineraries with the columns of Amadeus' searches, generated.
 
 A search shows 1 to 50 return itineraries by increasing price, of which one is booked. The table
-of the paper has 34 thousand searches; it is made in memory, about 90 bytes a row.
+of the paper has 34 thousand searches; it is made in memory, with about 90 bytes per row.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,26 +12,22 @@ import numpy as np
 from jaxtyping import Float64, Int
 
 from setwise._files import whole_file
-from setwise.datasets.generated import whole
 from setwise.paper.raw.drawing import (
     FORMULA,
-    LOSS_AVERSION,
+    DrawnSets,
     Expectation,
+    Imitation,
     OnSets,
-    Sets,
-    Truth,
     chunks,
     context_scores,
     drawn_from,
-    finish,
     pick,
     popular,
-    prepare,
     stream,
 )
 
 FILE = "amadeus_itinerary.parquet"
-SETS_A_CHUNK = 10_000
+SETS_PER_CHUNK = 10_000
 SEARCH_SIZES = dict.fromkeys(range(1, 50), 0.69 / 49) | {50: 0.31}
 ORIGINS, DESTINATIONS = 16, 28
 AIRLINES = {number: number**-1.5 for number in range(1, 21)}  # of low cost, and as many others
@@ -46,31 +43,22 @@ DESCRIPTION = (
 )
 
 
-def amadeus(folder: Path, sets: int, seed: int = 0, on_sets: OnSets | None = None) -> Truth:
-    """Write ``amadeus_itinerary.parquet`` with ``sets`` searches, each with exactly one booking.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     truth = amadeus(Path(folder), sets=50)
-    ...     written = sorted(path.name for path in Path(folder).iterdir())
-    >>> written, truth.one_choice
-    (['GENERATED.txt', 'amadeus_itinerary.parquet'], 50)
-    """
+def _write(
+    folder: Path, sets: int, seed: int, expectation: Expectation, on_sets: OnSets | None
+) -> Mapping[str, Any]:
+    """``amadeus_itinerary.parquet``; each search has exactly one booking."""
     import polars as pl
 
-    sets, seed = whole("sets", sets, least=1), whole("seed", seed, least=0)
-    title = f"Format: Amadeus itineraries. Sets: {sets}. Seed: {seed}."
-    prepare(folder, (FILE,), title)
-    expectation, parts = Expectation(), []
-    for chunk, first, end in chunks(sets, SETS_A_CHUNK):
-        parts.append(_rows(stream(seed, FILE, chunk), np.arange(first, end), expectation))
-        if on_sets is not None:
-            on_sets(end)
+    parts = [
+        _rows(stream(seed, FILE, chunk), np.arange(first, end), expectation)
+        for chunk, first, end in chunks(sets, SETS_PER_CHUNK, on_sets)
+    ]
     with whole_file(folder / FILE) as beside:
         pl.concat(parts).write_parquet(beside)
-    truth = expectation.truth(DESCRIPTION, {"weights": WEIGHTS, "loss_aversion": LOSS_AVERSION})
-    finish(folder, title, truth)
-    return truth
+    return {}
+
+
+amadeus = Imitation("Amadeus itineraries", (FILE,), DESCRIPTION, WEIGHTS, _write)
 
 
 def _rows(
@@ -80,7 +68,7 @@ def _rows(
     import polars as pl
     import polars.selectors as cs
 
-    sets = Sets(drawn_from(rng, SEARCH_SIZES, len(number)))
+    sets = DrawnSets(drawn_from(rng, SEARCH_SIZES, len(number)))
     search = _searches(rng, number)
     columns = {name: sets.spread(values) for name, values in search.items()}
     columns |= _flights(rng, columns)
@@ -163,7 +151,7 @@ def _flights(rng: np.random.Generator, search: dict[str, np.ndarray]) -> dict[st
 
 
 def _prices(
-    rng: np.random.Generator, sets: Sets, columns: dict[str, np.ndarray]
+    rng: np.random.Generator, sets: DrawnSets, columns: dict[str, np.ndarray]
 ) -> Int[np.ndarray, " rows"]:
     """Around the level of the search: cheaper with low-cost airlines, a few many times as dear."""
     noise = rng.normal(0, 0.12, sets.rows) + (rng.random(sets.rows) < 0.02) * rng.exponential(

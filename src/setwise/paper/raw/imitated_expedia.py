@@ -1,6 +1,4 @@
-"""Expedia's hotels and competitors as they might be: what the generated searches refer to.
-
-The raw file of the Expedia personalised-sort competition of 2013, generated.
+"""The raw file of the Expedia personalised-sort competition of 2013, generated.
 
 A search shows 5 to 38 hotels of one town; the traveller clicks one or several and may book the
 first one clicked. At 399,344 sets the number of hotels is that of the real file; it shrinks with
@@ -15,27 +13,23 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Shaped
 
-from setwise.datasets.generated import whole
 from setwise.paper.raw.drawing import (
     FORMULA,
-    LOSS_AVERSION,
+    DrawnSets,
     Expectation,
+    Imitation,
     OnSets,
-    Sets,
-    Truth,
     chunks,
     context_scores,
     csv_file,
     drawn_from,
-    finish,
     pick,
     popular,
-    prepare,
     stream,
 )
 
 TOWN = 64
-"""Hotels a town: a search shows up to 38 of them. A power of two, for :func:`different`."""
+"""Hotels per town: a search shows up to 38 of them. A power of two, for :func:`different`."""
 STARS = {3: 0.402, 4: 0.296, 2: 0.197, 5: 0.072, 0: 0.031, 1: 0.003}
 REVIEWS = {
     8: 0.312, 9: 0.31, 7: 0.159, 6: 0.08, 10: 0.045, 0: 0.043, 5: 0.031, 4: 0.013, 3: 0.003,
@@ -163,7 +157,7 @@ def known(values: Float[np.ndarray, " rows"]) -> Any:
 
 FILE = "train.csv"
 FULL_SETS, FULL_TOWNS, LEAST_TOWNS = 399_344, 2_016, 8
-SETS_A_CHUNK = 10_000
+SETS_PER_CHUNK = 10_000
 SEARCH_SIZES = (
     dict.fromkeys(range(5, 26), 0.019)
     | {26: 0.02, 27: 0.028, 28: 0.027, 29: 0.027, 30: 0.042, 31: 0.083, 32: 0.123, 33: 0.106}
@@ -189,42 +183,28 @@ DESCRIPTION = (
 )
 
 
-def expedia(
-    folder: Path, sets: int, seed: int = 0, zipped: bool = False, on_sets: OnSets | None = None
-) -> Truth:
-    """Write ``train.csv`` with ``sets`` searches, and return the truth behind the clicks.
+def _write(
+    folder: Path,
+    sets: int,
+    seed: int,
+    expectation: Expectation,
+    on_sets: OnSets | None,
+    zipped: bool = False,
+) -> Mapping[str, Any]:
+    """``train.csv``, or ``train.csv.zip``.
 
     About 94 % of the searches have one click and the others up to six; 69 % have a booking.
-    The truth's expectations are over the searches with exactly one click; bookings are drawn from
-    the same model. Zipped, the file is ``train.csv.zip``.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     truth = expedia(Path(folder), sets=50)
-    ...     lines = (Path(folder) / "train.csv").read_text().splitlines()
-    >>> len(lines[0].split(",")), truth.one_choice
-    (54, 49)
+    The expectations are over the searches with exactly one click; bookings are drawn from the same
+    model.
     """
-    sets, seed = whole("sets", sets, least=1), whole("seed", seed, least=0)
-    title = f"Format: Expedia personalised sort. Sets: {sets}. Seed: {seed}."
-    prepare(folder, (FILE,), title)
     hotels = draw_hotels(seed, max(LEAST_TOWNS, round(FULL_TOWNS * sets / FULL_SETS)))
-    expectation = Expectation()
     with csv_file(folder, FILE, zipped, missing="NULL") as write:
-        for chunk, first, end in chunks(sets, SETS_A_CHUNK):
+        for chunk, first, end in chunks(sets, SETS_PER_CHUNK, on_sets):
             write(_rows(stream(seed, FILE, chunk), np.arange(first, end), hotels, expectation))
-            if on_sets is not None:
-                on_sets(end)
-    truth = expectation.truth(DESCRIPTION, _parameters(hotels))
-    finish(folder, title, truth)
-    return truth
+    return {"prop_id": hotels.ids, "appeal": hotels.appeal}
 
 
-def _parameters(hotels: Hotels) -> Mapping[str, Any]:
-    return {
-        "weights": WEIGHTS, "loss_aversion": LOSS_AVERSION,
-        "prop_id": hotels.ids, "appeal": hotels.appeal,
-    }  # fmt: skip
+expedia = Imitation("Expedia personalised sort", (FILE,), DESCRIPTION, WEIGHTS, _write)
 
 
 def _rows(
@@ -236,7 +216,7 @@ def _rows(
     """The rows of the searches of these numbers, in the order of the file's columns."""
     import polars as pl
 
-    sets = Sets(drawn_from(rng, SEARCH_SIZES, len(number)))
+    sets = DrawnSets(drawn_from(rng, SEARCH_SIZES, len(number)))
     town = popular(rng, len(number), hotels.towns)
     search = _searches(rng, number, town)
     hotel = sets.spread(town) * TOWN + different(rng, _nth(sets), sets.owner)
@@ -320,7 +300,7 @@ def _features(
 def _outcomes(
     rng: np.random.Generator,
     scores: Float64[np.ndarray, " rows"],
-    sets: Sets,
+    sets: DrawnSets,
     random: Int[np.ndarray, " sets"],
     expectation: Expectation,
 ) -> dict[str, Bool[np.ndarray, " rows"]]:
@@ -333,7 +313,7 @@ def _outcomes(
     return {"click_bool": first | others, "booking_bool": first & sets.spread(books)}
 
 
-def _distances(rng: np.random.Generator, sets: Sets) -> dict[str, Any]:
+def _distances(rng: np.random.Generator, sets: DrawnSets) -> dict[str, Any]:
     """How far the hotels are, and how likely searches lead to them: known for some searches."""
     searches = len(sets.sizes)
     far = sets.spread(rng.lognormal(6, 1.9, searches).clip(1, 11_000))
@@ -355,7 +335,7 @@ def _paid(
     return where(told, (cost * rng.normal(1.15, 0.05, len(cost))).round(2))
 
 
-def _positions(rng: np.random.Generator, sets: Sets) -> Int[np.ndarray, " rows"]:
+def _positions(rng: np.random.Generator, sets: DrawnSets) -> Int[np.ndarray, " rows"]:
     """1 to n in random order within each search."""
     order = np.lexsort((rng.random(sets.rows), sets.owner))
     positions = np.empty(sets.rows, np.int64)
@@ -363,11 +343,11 @@ def _positions(rng: np.random.Generator, sets: Sets) -> Int[np.ndarray, " rows"]
     return positions
 
 
-def _nth(sets: Sets) -> Int[np.ndarray, " rows"]:
+def _nth(sets: DrawnSets) -> Int[np.ndarray, " rows"]:
     return np.arange(sets.rows) - sets.spread(sets.starts)
 
 
-def _spread(values: Any, sets: Sets) -> Any:
+def _spread(values: Any, sets: DrawnSets) -> Any:
     """A column of the searches, for their rows."""
     return sets.spread(values) if isinstance(values, np.ndarray) else values.gather(sets.owner)
 

@@ -1,6 +1,4 @@
-"""Outbrain's documents and ads as they might be: what the generated displays refer to.
-
-Raw files in the format of the Outbrain click prediction competition, generated.
+"""Raw files in the format of the Outbrain click prediction competition, generated.
 
 Pages ("displays") show 2 to 12 ads, of which one is clicked. At 16.8 million sets the numbers of
 ads, documents and so on are those of the real files; they shrink with the number of sets. Memory
@@ -17,22 +15,18 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Int64
 
-from setwise.datasets.generated import whole
 from setwise.paper.raw.drawing import (
     FORMULA,
-    LOSS_AVERSION,
+    DrawnSets,
     Expectation,
+    Imitation,
     OnSets,
-    Sets,
-    Truth,
     chunks,
     context_scores,
     csv_file,
     drawn_from,
-    finish,
     pick,
     popular,
-    prepare,
     stream,
 )
 
@@ -43,12 +37,12 @@ TOPIC_COUNTS = {
 }  # fmt: skip
 WITHOUT_DATE, WITHOUT_PUBLISHER, WITHOUT_SOURCE = 0.34, 0.02, 0.001
 NONSENSE_DATES, NONSENSE_YEARS = 0.002, ("0001", "1900", "2031")
-DOCUMENTS_A_CHUNK = 500_000
+DOCUMENTS_PER_CHUNK = 500_000
 FIRST_VIEW = np.datetime64(1_465_876_799_998, "ms")  # the format counts time from here
 
 
 @dataclass(frozen=True, eq=False)
-class Documents:
+class DrawnDocuments:
     """Documents in the order of the files; NaT and -1 stand for what is missing."""
 
     ids: Int[np.ndarray, " documents"]
@@ -65,8 +59,8 @@ class Documents:
 
 
 @dataclass(frozen=True, eq=False)
-class Ads:
-    """Ads by increasing id; ``document`` is the place in Documents, ``shown`` by popularity."""
+class DrawnAds:
+    """Ads by increasing id; ``document`` is a place in the documents, ``shown`` by popularity."""
 
     ids: Int[np.ndarray, " ads"]
     document: Int[np.ndarray, " ads"]
@@ -76,7 +70,7 @@ class Ads:
     appeal: Float64[np.ndarray, " ads"]
 
 
-def draw_documents(seed: int, size: int, sources: int, publishers: int) -> Documents:
+def draw_documents(seed: int, size: int, sources: int, publishers: int) -> DrawnDocuments:
     """Documents with one or two categories; a source belongs to one publisher."""
     rng = stream(seed, "documents")
     source = popular(rng, size, sources)
@@ -86,7 +80,7 @@ def draw_documents(seed: int, size: int, sources: int, publishers: int) -> Docum
     second = np.where(two, np.round(0.99 - first, 2), 0.0)
     main = popular(rng, size, CATEGORIES)
     other = (main + rng.integers(1, CATEGORIES, size)) % CATEGORIES
-    return Documents(
+    return DrawnDocuments(
         ids=_sparse_ids(rng, size),
         source=np.where(rng.random(size) < WITHOUT_SOURCE, -1, source + 1),
         publisher=np.where(rng.random(size) < WITHOUT_PUBLISHER, -1, publisher),
@@ -96,7 +90,7 @@ def draw_documents(seed: int, size: int, sources: int, publishers: int) -> Docum
     )
 
 
-def draw_ads(seed: int, sizes: Mapping[str, int], documents: Documents) -> Ads:
+def draw_ads(seed: int, sizes: Mapping[str, int], documents: DrawnDocuments) -> DrawnAds:
     """Ads of campaigns of advertisers; three ads share a document, one in seven is never shown.
 
     The appeal of an ad is that of its advertiser, of its category and of its own: N(0, 0.8).
@@ -114,24 +108,24 @@ def draw_ads(seed: int, sizes: Mapping[str, int], documents: Documents) -> Ads:
         + 0.5 * rng.standard_normal(size)
     )
     shown = rng.permutation(size)[: -(-size * 6 // 7)]
-    return Ads(ids, document, campaign + 1, advertiser + 1, shown, appeal)
+    return DrawnAds(ids, document, campaign + 1, advertiser + 1, shown, appeal)
 
 
-def write_documents(folder: Path, documents: Documents, seed: int, zipped: bool) -> None:
+def write_documents(folder: Path, documents: DrawnDocuments, seed: int, zipped: bool) -> None:
     """documents_meta.csv, documents_categories.csv and documents_topics.csv."""
     with (
         csv_file(folder, "documents_meta.csv", zipped) as meta,
         csv_file(folder, "documents_categories.csv", zipped) as categories,
         csv_file(folder, "documents_topics.csv", zipped) as topics,
     ):
-        for chunk, first, end in chunks(len(documents.ids), DOCUMENTS_A_CHUNK):
+        for chunk, first, end in chunks(len(documents.ids), DOCUMENTS_PER_CHUNK):
             part = slice(first, end)
             meta(_meta(documents, part))
             categories(_categories(documents, part))
             topics(_topics(documents, part, stream(seed, "documents_topics", chunk)))
 
 
-def write_ads(folder: Path, ads: Ads, documents: Documents, zipped: bool) -> None:
+def write_ads(folder: Path, ads: DrawnAds, documents: DrawnDocuments, zipped: bool) -> None:
     """promoted_content.csv."""
     import polars as pl
 
@@ -147,7 +141,7 @@ def category_ids(places: Int[np.ndarray, "..."]) -> Int[np.ndarray, "..."]:
     return 1000 + 11 * places.astype(np.int64)
 
 
-def _meta(documents: Documents, part: slice) -> Any:
+def _meta(documents: DrawnDocuments, part: slice) -> Any:
     import polars as pl
 
     published = pl.Series(documents.published[part].astype("datetime64[ms]"))
@@ -158,7 +152,7 @@ def _meta(documents: Documents, part: slice) -> Any:
     )
 
 
-def _categories(documents: Documents, part: slice) -> Any:
+def _categories(documents: DrawnDocuments, part: slice) -> Any:
     import polars as pl
 
     categories, confidence = documents.categories[part], documents.confidence[part]
@@ -170,7 +164,7 @@ def _categories(documents: Documents, part: slice) -> Any:
     })  # fmt: skip
 
 
-def _topics(documents: Documents, part: slice, rng: np.random.Generator) -> Any:
+def _topics(documents: DrawnDocuments, part: slice, rng: np.random.Generator) -> Any:
     """Up to eight different topics with falling confidence; the first one suits the category."""
     import polars as pl
 
@@ -219,7 +213,7 @@ AT_LEAST = {
     "documents": 2_000, "sources": 100, "publishers": 30,
     "ads": 500, "campaigns": 150, "advertisers": 50,
 }  # fmt: skip
-SETS_A_CHUNK = 200_000
+SETS_PER_CHUNK = 200_000
 DISPLAYS_WITHOUT_CLICKS = 0.37  # the competition's test displays are in events.csv too
 DISPLAY_SIZES = {
     2: 0.075, 3: 0.09, 4: 0.305, 5: 0.09, 6: 0.265, 7: 0.012,
@@ -229,7 +223,7 @@ CLICKS = {1: 0.999, 0: 0.0005, 2: 0.0005}
 PLATFORMS = {1: 0.38, 2: 0.49, 3: 0.1295, 0: 0.0005}
 PLATFORM_TEXT = ("\\N", "1", "2", "3")
 TRAIN_DAYS, ALL_DAYS = 13, 15
-USERS_AN_EVENT = 3.2  # drawn uniformly: 86 different users in 100 events, as in the real file
+USERS_PER_EVENT = 3.2  # drawn uniformly: 86 different users in 100 events, as in the real file
 UNKNOWN_AGE, OLDEST = 365.0, 3650.0
 WEIGHTS = {"appeal": 0.35, "category_similarity": 1.0, "freshness": 0.15}
 DESCRIPTION = (
@@ -241,30 +235,22 @@ DESCRIPTION = (
 
 @dataclass(frozen=True, eq=False)
 class Events:
-    """Views of pages: ``document`` is the place in Documents, ``time`` in ms of the format."""
+    """Views of pages: ``document`` is a place in the documents, ``time`` in ms of the format."""
 
     ids: Int[np.ndarray, " sets"]
     document: Int[np.ndarray, " sets"]
     time: Int[np.ndarray, " sets"]
 
 
-def outbrain(
-    folder: Path, sets: int, seed: int = 0, zipped: bool = False, on_sets: OnSets | None = None
-) -> Truth:
-    """Write six files with ``sets`` displays with clicks, and return the truth behind the clicks.
-
-    About one display in a thousand has no click or two. Zipped, each file is ``NAME.csv.zip``.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     truth = outbrain(Path(folder), sets=200)
-    ...     lines = (Path(folder) / "clicks_train.csv").read_text().splitlines()
-    >>> lines[0], truth.one_choice
-    ('display_id,ad_id,clicked', 200)
-    """
-    sets, seed = whole("sets", sets, least=1), whole("seed", seed, least=0)
-    title = f"Format: Outbrain click prediction. Sets: {sets}. Seed: {seed}."
-    prepare(folder, FILES, title)
+def _write(
+    folder: Path,
+    sets: int,
+    seed: int,
+    expectation: Expectation,
+    on_sets: OnSets | None,
+    zipped: bool = False,
+) -> Mapping[str, Any]:
+    """Six files, each zipped as ``NAME.csv.zip``; one display in a thousand has no click or two."""
     sizes = {
         name: max(AT_LEAST[name], round(full * sets / FULL_SETS))
         for name, full in AT_FULL_SIZE.items()
@@ -273,25 +259,23 @@ def outbrain(
     write_documents(folder, documents, seed, zipped)
     ads = draw_ads(seed, sizes, documents)
     write_ads(folder, ads, documents, zipped)
-    expectation = Expectation()
     with (
         csv_file(folder, "events.csv", zipped) as write_events,
         csv_file(folder, "clicks_train.csv", zipped) as write_clicks,
     ):
         displays = Displays(sets, documents, ads)
-        for chunk, first, end in chunks(sets, SETS_A_CHUNK):
+        for chunk, first, end in chunks(sets, SETS_PER_CHUNK, on_sets):
             rng = stream(seed, "events", chunk)
             events = displays.events(rng, first, end)
             write_events(displays.event_rows(rng, events))
             write_clicks(displays.click_rows(stream(seed, "clicks", chunk), events, expectation))
-            if on_sets is not None:
-                on_sets(end)
-        for chunk, first, end in chunks(displays.without_clicks, SETS_A_CHUNK):
+        for chunk, first, end in chunks(displays.without_clicks, SETS_PER_CHUNK):
             rng = stream(seed, "test events", chunk)
             write_events(displays.event_rows(rng, displays.events(rng, sets + first, sets + end)))
-    truth = expectation.truth(DESCRIPTION, _parameters(ads))
-    finish(folder, title, truth)
-    return truth
+    return {"ad_id": ads.ids, "appeal": ads.appeal}
+
+
+outbrain = Imitation("Outbrain click prediction", FILES, DESCRIPTION, WEIGHTS, _write)
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,8 +283,8 @@ class Displays:
     """Draws displays by number, from 0: those from ``sets`` on have an event and no clicks."""
 
     sets: int
-    documents: Documents
-    ads: Ads
+    documents: DrawnDocuments
+    ads: DrawnAds
 
     @property
     def without_clicks(self) -> int:
@@ -322,7 +306,7 @@ class Displays:
         import polars as pl
 
         size = len(events.ids)
-        users = round(USERS_AN_EVENT * (self.sets + self.without_clicks))
+        users = round(USERS_PER_EVENT * (self.sets + self.without_clicks))
         places = pl.Series(list(PLACES))
         return pl.DataFrame({
             "display_id": events.ids,
@@ -337,7 +321,7 @@ class Displays:
         """The rows of clicks_train.csv: ads by popularity, clicks from the model."""
         import polars as pl
 
-        sets = Sets(drawn_from(rng, DISPLAY_SIZES, len(events.ids)))
+        sets = DrawnSets(drawn_from(rng, DISPLAY_SIZES, len(events.ids)))
         ad = self._different_ads(rng, sets)
         scores = context_scores(self._features(events, ad, sets), WEIGHTS, sets)
         clicks = drawn_from(rng, CLICKS, len(events.ids))
@@ -348,7 +332,7 @@ class Displays:
             "clicked": clicked.astype(np.int8),
         })  # fmt: skip
 
-    def _different_ads(self, rng: np.random.Generator, sets: Sets) -> Int[np.ndarray, " rows"]:
+    def _different_ads(self, rng: np.random.Generator, sets: DrawnSets) -> Int[np.ndarray, " rows"]:
         """Ads of each display by increasing id, those drawn twice drawn again."""
         shown, ads = self.ads.shown, len(self.ads.ids)
         keys = sets.owner * ads + shown[popular(rng, sets.rows, len(shown))]
@@ -361,7 +345,7 @@ class Displays:
             keys[twice] = keys[twice] // ads * ads + again
 
     def _features(
-        self, events: Events, ad: Int[np.ndarray, " rows"], sets: Sets
+        self, events: Events, ad: Int[np.ndarray, " rows"], sets: DrawnSets
     ) -> dict[str, Float64[np.ndarray, " rows"]]:
         """f of the model, from what is written."""
         document = self.ads.document[ad]
@@ -375,7 +359,7 @@ class Displays:
         }
 
     def _similarity(
-        self, page: Int[np.ndarray, " sets"], ad: Int[np.ndarray, " rows"], sets: Sets
+        self, page: Int[np.ndarray, " sets"], ad: Int[np.ndarray, " rows"], sets: DrawnSets
     ) -> Float64[np.ndarray, " rows"]:
         """The cosine of the category confidences of the page's and the ad's document."""
         categories, direction = self.documents.categories, self.documents.direction
@@ -387,12 +371,6 @@ class Displays:
                 same: Bool[np.ndarray, " rows"] = of_page == categories[ad, j]
                 cosine += np.where(same, along * direction[ad, j], 0.0)
         return cosine
-
-
-def _parameters(ads: Ads) -> Mapping[str, Any]:
-    return {
-        "weights": WEIGHTS, "loss_aversion": LOSS_AVERSION, "ad_id": ads.ids, "appeal": ads.appeal,
-    }  # fmt: skip
 
 
 def _views_by_hour(

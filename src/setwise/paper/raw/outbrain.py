@@ -1,9 +1,4 @@
-"""Outbrain's documents: publisher, source, age, and what each is about.
-
-Outbrain's features: columns of the ads shown, and of the page views.
-
-Outbrain's click prediction files as choices: a page view is a set, its ads are the items.
-"""
+"""Outbrain's click prediction files as choices: a page view is a set, its ads are the items."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,16 +9,14 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from setwise.choices.columns import Column
-from setwise.paper.raw.files import Field, OnStep, find_file
+from setwise.paper.raw.files import Field, OnStep, codes_of, find_file, first_repeat
 from setwise.paper.raw.sets import (
     UNKNOWN,
     Ids,
-    Raw,
-    Sets,
+    RawChoices,
+    RawSets,
     category,
     check_view,
-    codes_of,
-    first_repeat,
     levels_of,
     named,
     parts_of,
@@ -37,7 +30,7 @@ TOP = 3  # entries of a document's confidence vector that are kept, the most con
 class Confidences:
     """What each document is about: its ``TOP`` most confident entries, as a vector of length 1.
 
-    One row an entry, the most confident first; column ``-1`` is the unknown document. Absent
+    One row per entry, the most confident first; column ``-1`` is the unknown document. Absent
     entries have code -1 and weight 0.
     """
 
@@ -119,12 +112,7 @@ def read_documents(path: Path, on_step: Callable[[str], None]) -> Documents:
         "document_id": Field("int32"), "source_id": Field("int32", -1),
         "publisher_id": Field("int32", -1), "publish_time": Field("date", ""),
     })  # fmt: skip
-    repeat = first_repeat(meta["document_id"])
-    if repeat is not None:
-        raise file.fault(
-            repeat, "document_id", f"document {meta['document_id'][repeat]} is there already",
-            "keep one line a document",
-        )  # fmt: skip
+    file.refuse_repeats("document_id", meta["document_id"], "document")
     about = {
         name: _read_confidences(path, f"documents_{name}.csv", column, on_step)
         for name, column in (("categories", "category_id"), ("topics", "topic_id"))
@@ -172,7 +160,7 @@ class Ads:
 
 @dataclass(frozen=True, eq=False)
 class Views:
-    """The page views, one a set."""
+    """The page views, one per set."""
 
     document: Int[np.ndarray, " sets"]  # the page's position among the documents
     time: Shaped[np.ndarray, " sets"]
@@ -185,7 +173,7 @@ class Views:
 class Shown:
     """The rows: which ad is shown in which view."""
 
-    sets: Sets
+    sets: RawSets
     ad: Int[np.ndarray, " rows"]  # its position among the ads
     ads: Ads
     views: Views
@@ -334,7 +322,9 @@ FULL_CONTEXT = (
 )  # fmt: skip
 
 
-def load_outbrain(path: str | Path, view: str = "paper", on_step: OnStep | None = None) -> Raw:
+def load_outbrain(
+    path: str | Path, view: str = "paper", on_step: OnStep | None = None
+) -> RawChoices:
     """Choices from the folder with Outbrain's six CSV files, zipped or not.
 
     The set is ``display_id``, the chosen item the one with ``clicked`` 1, the time the moment of
@@ -358,7 +348,7 @@ def load_outbrain(path: str | Path, view: str = "paper", on_step: OnStep | None 
         "display_id", "clicked", FULL if full else PAPER, FULL_CONTEXT if full else (), "timestamp"
     )
     frame = sets.choices(roles, rows.context() if full else {}, views.time)
-    return Raw(frame, rows.columns(full))
+    return RawChoices(frame, rows.columns(full))
 
 
 def _read_ads(path: Path, documents: Documents, step: OnStep) -> Ads:
@@ -366,17 +356,13 @@ def _read_ads(path: Path, documents: Documents, step: OnStep) -> Ads:
     file = find_file(path, "promoted_content.csv")
     names = ("ad_id", "document_id", "campaign_id", "advertiser_id")
     table = file.read({name: Field("int32") for name in names})
-    repeat = first_repeat(table["ad_id"])
-    if repeat is not None:
-        raise file.fault(
-            repeat, "ad_id", f"ad {table['ad_id'][repeat]} is there already", "keep one line an ad"
-        )
+    file.refuse_repeats("ad_id", table["ad_id"], "ad")
     order = np.argsort(table["ad_id"])
     ad, document, campaign, advertiser = (table[name][order] for name in names)
     return Ads(Ids.of(ad), documents.ids.find(document), campaign, advertiser)
 
 
-def _read_clicks(path: Path, ads: Ads, step: OnStep) -> tuple[Sets, Int[np.ndarray, " rows"]]:
+def _read_clicks(path: Path, ads: Ads, step: OnStep) -> tuple[RawSets, Int[np.ndarray, " rows"]]:
     """The sets, and the position of each row's ad among the ads."""
     step("reading clicks_train.csv")
     file = find_file(path, "clicks_train.csv")
@@ -395,13 +381,13 @@ def _read_clicks(path: Path, ads: Ads, step: OnStep) -> tuple[Sets, Int[np.ndarr
             parts[name].append(values)
     ids, clicked = (np.concatenate(parts.pop(name)) for name in ("display_id", "clicked"))
     step("grouping rows into sets")
-    sets = Sets.of(file, ids, clicked, "clicked")
+    sets = RawSets.of(file, ids, clicked, "clicked")
     step(sets.summary)
     del ids, clicked
     return sets, sets.rows(np.concatenate(parts.pop("ad_id")))
 
 
-def _read_views(path: Path, sets: Sets, documents: Documents, step: OnStep) -> Views:
+def _read_views(path: Path, sets: RawSets, documents: Documents, step: OnStep) -> Views:
     step("reading events.csv")
     file = find_file(path, "events.csv")
     fields = {
@@ -426,7 +412,7 @@ def _read_views(path: Path, sets: Sets, documents: Documents, step: OnStep) -> V
             raise file.fault(
                 chunk.first + int(rows[at]), "display_id",
                 f"display {chunk['display_id'][rows[at]]} is there already",
-                "keep one line a display",
+                "keep one line per display",
             )  # fmt: skip
         document[found] = documents.ids.find(chunk["document_id"][rows])
         time[found] = chunk["timestamp"][rows]

@@ -1,8 +1,6 @@
-"""Finding ids fast: positions among known ids, by a plain table where the ids are dense.
+"""From raw rows to choice sets with exactly one choice, and columns over their rows.
 
-Category columns from numbers that are names, and from text.
-
-From raw rows to choice sets with exactly one choice, and columns over their rows.
+Also positions among known ids (:class:`Ids`), and category columns from numbers and from text.
 """
 
 import os
@@ -73,20 +71,6 @@ def parts_of(rows: int, size: int = 2**20) -> Iterable[slice]:
     return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
 
 
-def first_repeat(values: Shaped[np.ndarray, " n"]) -> int | None:
-    """The first place whose value has occurred before, or None.
-
-    >>> first_repeat(np.array([4, 5, 4, 5]))
-    2
-    """
-    _, firsts = np.unique(values, return_index=True)
-    if len(firsts) == len(values):
-        return None
-    repeated = np.ones(len(values), bool)
-    repeated[firsts] = False
-    return int(np.argmax(repeated))
-
-
 UNKNOWN = "unknown"
 
 
@@ -120,26 +104,11 @@ def named(codes: Int[np.ndarray, " n"], names: Sequence[str]) -> Column:
     return Column(table[codes], tuple(levels))
 
 
-def codes_of(series: Any, levels: dict[str, int]) -> Int[np.ndarray, " n"]:
-    """Text (a Polars series) as codes; a level that ``levels`` does not have is added to it.
-
-    >>> import polars as pl
-    >>> levels = {"US": 0}
-    >>> codes_of(pl.Series(["DE", "US", "DE"]), levels).tolist(), levels
-    ([1, 0, 1], {'US': 0, 'DE': 1})
-    """
-    import polars as pl
-
-    here = series.unique(maintain_order=True)
-    codes = np.array([levels.setdefault(level, len(levels)) for level in here], np.int32)
-    return codes[series.cast(pl.Enum(here)).to_physical().to_numpy()]
-
-
-ROWS_A_PART = 2**19
+ROWS_PER_PART = 2**19
 
 
 @dataclass(frozen=True, eq=False)
-class Raw:
+class RawChoices:
     """Choices without item columns, and the item columns one at a time, in the rows' order.
 
     The columns are made while they are taken, so that only one is in memory: take them once.
@@ -150,7 +119,7 @@ class Raw:
 
 
 @dataclass(frozen=True, eq=False)
-class Sets:
+class RawSets:
     """The sets of a raw table that have one choice among at least two items, ordered by id.
 
     ``order`` brings the table's rows in the order of set ids (None: they are so already);
@@ -168,7 +137,7 @@ class Sets:
     @classmethod
     def of(
         cls, file: RawFile, ids: Int[np.ndarray, " n"], marks: Int[np.ndarray, " n"], name: str
-    ) -> "Sets":
+    ) -> "RawSets":
         """Group rows by set id; ``marks`` is the column ``name`` of 0 and 1."""
         wrong = (marks != 0) & (marks != 1)
         if wrong.any():
@@ -228,12 +197,12 @@ class Sets:
             rows = slice(int(self.offsets[sets.start]), int(self.offsets[sets.stop]))
             result[rows] = function(sets, rows)
 
-        sets_a_part = max(1, ROWS_A_PART * (len(self.offsets) - 1) // len(result))
+        sets_per_part = max(1, ROWS_PER_PART * (len(self.offsets) - 1) // len(result))
         with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as threads:
-            list(threads.map(fill, parts_of(len(self.offsets) - 1, sets_a_part)))
+            list(threads.map(fill, parts_of(len(self.offsets) - 1, sets_per_part)))
         return result
 
-    def once_a_set(
+    def once_per_set(
         self, file: RawFile, name: str, values: Shaped[np.ndarray, " n"]
     ) -> Shaped[np.ndarray, " sets"]:
         """A column of the table that is constant within sets, one value a set."""

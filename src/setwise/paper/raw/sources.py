@@ -21,7 +21,7 @@ from setwise.paper.raw.imitated_amadeus import amadeus
 from setwise.paper.raw.imitated_expedia import expedia
 from setwise.paper.raw.imitated_outbrain import outbrain
 from setwise.paper.raw.outbrain import load_outbrain
-from setwise.paper.raw.sets import Raw
+from setwise.paper.raw.sets import RawChoices
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class RawSource:
     name: str
     summary: str
     source: str
-    load: Callable[..., Raw]
+    load: Callable[..., RawChoices]
     draw: Callable[..., Truth]
 
 

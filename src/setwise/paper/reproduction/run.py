@@ -2,12 +2,6 @@
 
 What a reproduction will do, and about how long it takes: units of work on every setting.
 
-Units elsewhere: their workers share no disk with the folder, so what they store comes back.
-
-A worker does a unit in a folder of its own, begun with what is stored here already. Whenever its
-files change, their content is told and stored here: of a lost worker's unit, what is missing is
-done again and nothing else.
-
 Reproduce: plan, work, and gather what was found.
 """
 
@@ -16,17 +10,18 @@ import importlib.metadata
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 from jaxtyping import Bool, Float
 
 from setwise._errors import InputError
-from setwise._executor import Crew, Parcel, Tell
+from setwise._executor import Executor, ProcessExecutor, SerialExecutor
 from setwise._files import make_folder, unfinished, whole_file
 from setwise.choices import Choices, Schema, open_choices, save_choices
 from setwise.choices.schema import common_levels
@@ -39,7 +34,6 @@ from setwise.paper.reproduction.protocol import (
     RESULTS,
     SIZES,
     Cell,
-    CellFile,
     Method,
     Part,
     Protocol,
@@ -51,11 +45,10 @@ from setwise.paper.reproduction.protocol import (
 from setwise.paper.reproduction.work import (
     OnUnit,
     Unit,
+    default_workers,
     machine,
     run_units,
     share_accelerator,
-    work,
-    workers_here,
 )
 from setwise.violations.correctness import correctness_regions
 
@@ -189,7 +182,7 @@ def _seconds(method: Method, setting: Setting, protocol: Protocol) -> float:
     sets = SIZES[0] * setting.sets
     if not isinstance(protocol.estimator(method), TrainedEstimator):
         rows = protocol.splits * sets * setting.mean_items
-        return rows / SOLVED_ROWS.get(method.model, OTHER_SOLVED_ROWS) / workers_here()
+        return rows / SOLVED_ROWS.get(method.model, OTHER_SOLVED_ROWS) / default_workers()
     device = "cpu" if jax.default_backend() == "cpu" else "accelerator"
     training, speeds = protocol.training, TRAINED_ROWS[device]
     epochs = min(EPOCHS_TO_STOP, training.epochs)
@@ -197,112 +190,13 @@ def _seconds(method: Method, setting: Setting, protocol: Protocol) -> float:
     last = min(EPOCHS_OF_THE_LAST * epochs, training.epochs)
     steps = protocol.tuning.batches * last * sets / training.batch_size
     computed = trained / speeds.get(method.model, speeds["sda"]) + steps * SECONDS_A_STEP[device]
-    together = workers_here() if device == "cpu" else 1  # an accelerator does one after another
-    return SECONDS_TO_START[device] / workers_here() + computed / together
+    together = default_workers() if device == "cpu" else 1  # an accelerator does one after another
+    return SECONDS_TO_START[device] / default_workers() + computed / together
 
 
 def longest_first(units: Sequence[Unit], seconds: Mapping[Unit, float]) -> list[Unit]:
     """In the order in which workers that finish together take them."""
     return sorted(units, key=lambda unit: -seconds[unit])
-
-
-SECONDS_BETWEEN_SIGNS = 1.0
-
-
-class Stored(NamedTuple):
-    """The files of a unit, by content: its cells and its search, or None."""
-
-    cells: bytes | None
-    search: bytes | None
-
-
-@dataclass(frozen=True)
-class Sent:
-    """A unit on its way: its samples by content, and what is stored of it."""
-
-    unit: Unit
-    protocol: Protocol
-    samples: tuple[Parcel, ...]
-    stored: Stored
-
-
-def run_units_elsewhere(
-    units: Sequence[Unit], protocol: Protocol, folder: Path, crew: Crew, on_unit: OnUnit
-) -> None:
-    """Do all units with a crew; each cell is stored in the folder as soon as it is known."""
-    paths = dict.fromkeys(path for unit in units for path in unit.samples)
-    parcels = {path: crew.put(path.read_bytes()) for path in paths}
-    files = [unit.file(folder, protocol) for unit in units]
-
-    def sent(number: int) -> Sent:
-        unit = units[number]
-        samples = tuple(parcels[path] for path in unit.samples)
-        return Sent(unit, protocol, samples, _stored(files[number]))
-
-    def on_told(number: int, told: tuple[float, Mapping[str, bytes]]) -> None:
-        share, changed = told
-        _store(files[number], Stored(changed.get("cells"), changed.get("search")))
-        on_unit(units[number], share, None)
-
-    for number, (cells, notes) in crew.each(_work, len(units), sent, on_told):
-        _store(files[number], Stored(cells, None))
-        files[number].search.unlink(missing_ok=True)
-        on_unit(units[number], 1.0, notes)
-
-
-def _work(sent: Sent, tell: Tell) -> tuple[bytes, list[str]]:
-    """On a worker: the content of a unit's file of cells, and its warnings."""
-    share_accelerator()
-    with tempfile.TemporaryDirectory(prefix="setwise-") as scratch:
-        folder = Path(scratch)
-        paths = tuple(folder / path.name for path in sent.unit.samples)
-        for path, parcel in zip(paths, sent.samples, strict=True):
-            path.write_bytes(parcel.open())
-        unit = replace(sent.unit, samples=paths)
-        file = unit.file(folder, sent.protocol)
-        _store(file, sent.stored)
-        notes = work(unit, sent.protocol, folder, _Signs(file, tell))
-        return file.path.read_bytes(), notes
-
-
-class _Signs:
-    """Tells the share that is done at most once a second, and changed files at once."""
-
-    def __init__(self, file: CellFile, tell: Tell):
-        self._paths = {"cells": file.path, "search": file.search}
-        self._tell: Callable[[tuple[float, dict[str, bytes]]], None] = tell
-        self._seen = {name: _version(path) for name, path in self._paths.items()}
-        self._last = time.monotonic()
-
-    def __call__(self, share: float) -> None:
-        now = {name: _version(path) for name, path in self._paths.items()}
-        changed = [name for name in now if now[name] is not None and now[name] != self._seen[name]]
-        if changed or time.monotonic() - self._last > SECONDS_BETWEEN_SIGNS:
-            self._tell((share, {name: self._paths[name].read_bytes() for name in changed}))
-            self._seen, self._last = now, time.monotonic()
-
-
-def _version(path: Path) -> tuple[int, int] | None:
-    """It changes with the file, which is always replaced as a whole."""
-    if not path.exists():
-        return None
-    found = path.stat()
-    return found.st_ino, found.st_mtime_ns
-
-
-def _stored(file: CellFile) -> Stored:
-    return Stored(
-        *(path.read_bytes() if path.exists() else None for path in (file.path, file.search))
-    )
-
-
-def _store(file: CellFile, stored: Stored) -> None:
-    """Write what is there, each file whole or not at all."""
-    make_folder(file.path.parent)
-    for path, content in ((file.path, stored.cells), (file.search, stored.search)):
-        if content is not None:
-            with whole_file(path) as beside:
-                beside.write_bytes(content)
 
 
 CLOCK = "cells/seconds.txt"
@@ -319,7 +213,7 @@ def reproduce(
     protocol: Protocol = Protocol(),  # noqa: B008 (frozen)
     *,
     workers: int | None = None,
-    crew: Crew | None = None,
+    executor: Executor | None = None,
     command: str = "",
     on_plan: OnPlan | None = None,
     on_unit: OnUnit | None = None,
@@ -331,8 +225,8 @@ def reproduce(
         out: the folder that keeps every finished cell, and in the end ``results.json``.
         part: "table1", "ablation", "full", "figures" or "all".
         protocol: splits, trials and training.
-        workers: processes; by default one a core, or four on an accelerator.
-        crew: who works in place of processes here, such as a cluster's workers.
+        workers: how many processes work here; by default one per core, or four on an accelerator.
+        executor: where to work in place of processes here, such as on a cluster.
         command: what was typed, for the report.
         on_plan: called before anything starts.
         on_unit: called whenever some of a unit is done.
@@ -349,9 +243,12 @@ so allow larger sets
     if part not in PARTS:
         raise InputError(f"there is no part '{part}'; there are: {', '.join(PARTS)}")
     if workers is not None and workers < 1:
-        raise InputError(f"workers={workers}; at least one is needed")
-    if workers is not None and crew is not None:
-        raise InputError(f"workers={workers} are processes here; a cluster has its own: drop them")
+        raise InputError(f"workers={workers} must be at least 1")
+    if workers is not None and executor is not None:
+        raise InputError(
+            f"workers={workers} are processes on this machine; a cluster has its own workers: "
+            "leave it out"
+        )
     folder = Path(out)
     make_folder(folder)
     make_folder(folder / CELLS)
@@ -365,7 +262,7 @@ so allow larger sets
             for unit in longest_first(laid_out.units, laid_out.seconds)
             if len(unit.file(folder, protocol).read()) < protocol.splits
         ]
-        able = workers or (workers_here() if crew is None else crew.workers())
+        able = executor.workers() if executor is not None else workers or default_workers()
         many = min(able, max(1, len(left)))
         if on_plan is not None:
             on_plan(laid_out, left, many)
@@ -376,13 +273,21 @@ so allow larger sets
             if on_unit is not None:
                 on_unit(unit, share, notes)
 
-        if crew is None:
-            run_units(left, protocol, folder, many, after)
-        else:
-            run_units_elsewhere(left, protocol, folder, crew, after)
+        with nullcontext(executor) if executor is not None else _executor_here(many) as used:
+            run_units(left, protocol, folder, used, after)
     results = _gathered(laid_out, part, protocol, folder, _run(folder, command, clock, bool(left)))
     results.save(folder / RESULTS)
     return results
+
+
+@contextmanager
+def _executor_here(workers: int) -> Iterator[Executor]:
+    """This process, or several worker processes."""
+    if workers == 1:
+        yield SerialExecutor()
+        return
+    with ProcessExecutor(workers) as executor:
+        yield executor
 
 
 def _gathered(

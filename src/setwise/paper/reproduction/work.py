@@ -1,26 +1,23 @@
-"""The work of one unit: a method on a setting, tuned and tested on every split.
+"""The work of one unit: a method on a setting, tuned and tested on every split; and many units.
 
-Units in parallel: processes that take one after another, and die with who began them.
+Units are independent jobs of an executor (:mod:`setwise._executor`).
 """
 
 import os
 import platform
-import queue
-import threading
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache, partial
-from multiprocessing import get_context
-from multiprocessing.context import SpawnProcess
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import jax
 
-from setwise._errors import InputError
-from setwise._files import make_folder
+from setwise._executor import Executor, Send, Shared
+from setwise._files import make_folder, whole_file
 from setwise.choices import Choices, open_choices, split
 from setwise.comparison.comparison import tune_parts
 from setwise.estimators import Estimator, TrainedEstimator
@@ -157,98 +154,126 @@ def machine() -> str:
     return f"{accelerator}{os.cpu_count()} cores of {platform.machine()}, {platform.system()}"
 
 
-ON_ACCELERATOR = 4  # processes: while one compiles or asks for trials, others train
+PROCESSES_ON_ACCELERATOR = 4  # while one compiles or asks for trials, others train
 SHARE_OF_ACCELERATOR = 0.22  # of its memory for each, however many there are: layouts depend on it
-SECONDS_BETWEEN_LOOKS = 1.0
+SECONDS_BETWEEN_MESSAGES = 1.0
 
 OnUnit = Callable[[Unit, float, Sequence[str] | None], None]
 """Called with a unit, the share of it that is done, and at its end (else None) its warnings."""
 
 
-def workers_here() -> int:
-    """How many processes suit this machine."""
-    import jax
-
-    return (os.cpu_count() or 1) if jax.default_backend() == "cpu" else ON_ACCELERATOR
+def default_workers() -> int:
+    """How many worker processes suit this machine."""
+    cpu = jax.default_backend() == "cpu"
+    return (os.cpu_count() or 1) if cpu else PROCESSES_ON_ACCELERATOR
 
 
 def share_accelerator() -> None:
-    """Let several processes use one accelerator; it must be called before JAX looks for it."""
+    """Let several processes use one accelerator; call it before JAX looks for devices."""
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", str(SHARE_OF_ACCELERATOR))
 
 
+class _Contents(NamedTuple):
+    """What the files of a unit contain: its cells and its search; None if there is no file."""
+
+    cells: bytes | None = None
+    search: bytes | None = None
+
+
+class _UnitJob(NamedTuple):
+    """A unit for a worker, with the contents of its files so far.
+
+    ``samples`` are the contents of its data files, or None if the worker sees the files.
+    """
+
+    unit: Unit
+    protocol: Protocol
+    samples: tuple[Shared, ...] | None
+    contents: _Contents
+
+
 def run_units(
-    units: Sequence[Unit], protocol: Protocol, folder: Path, workers: int, on_unit: OnUnit
+    units: Sequence[Unit], protocol: Protocol, folder: Path, executor: Executor, on_unit: OnUnit
 ) -> None:
-    """Do all units, so many at a time; each stores what it finds in the folder."""
-    if workers == 1 or len(units) == 1:
-        for unit in units:
-            notes = work(unit, protocol, folder, partial(_share_of_unit, on_unit, unit))
-            on_unit(unit, 1.0, notes)
-        return
-    context = get_context("spawn")
-    todo, events = context.SimpleQueue(), context.Queue()
-    for number in [*range(len(units)), *[None] * workers]:
-        todo.put(number)
-    arguments = (os.getpid(), todo, events, list(units), protocol, folder)
-    processes = [context.Process(target=_worker, args=arguments) for _ in range(workers)]
-    try:
-        for process in processes:
-            process.start()
-        _follow(units, processes, events, on_unit)
-    finally:
-        for process in processes:
-            process.terminate()
-        for process in processes:
-            process.join()
+    """Do all units with an executor; each cell is stored in the folder as soon as it is known.
+
+    Workers need not see the folder: each works in a folder of its own and sends the contents of
+    its files whenever they change. If a worker is lost, only what is missing is done again.
+    """
+    shared: dict[Path, Shared] = {}
+    if not executor.shares_disk:
+        paths = dict.fromkeys(path for unit in units for path in unit.samples)
+        shared = {path: executor.put(path.read_bytes()) for path in paths}
+    files = [unit.file(folder, protocol) for unit in units]
+
+    def job(number: int) -> _UnitJob:
+        unit = units[number]
+        samples = tuple(shared[path] for path in unit.samples) if shared else None
+        return _UnitJob(unit, protocol, samples, _read(files[number]))
+
+    def on_message(number: int, message: tuple[float, _Contents]) -> None:
+        share, changed = message
+        _store(files[number], changed)
+        on_unit(units[number], share, None)
+
+    for number, (cells, notes) in executor.map_unordered(_run_unit, len(units), job, on_message):
+        _store(files[number], _Contents(cells))
+        files[number].search.unlink(missing_ok=True)
+        on_unit(units[number], 1.0, notes)
 
 
-def _follow(
-    units: Sequence[Unit], processes: Sequence[SpawnProcess], events: Any, on_unit: OnUnit
-) -> None:
-    """Pass on what workers tell until all units are done; an error of one ends all."""
-    left = len(units)
-    while left:
-        try:
-            number, share, notes, error = events.get(timeout=SECONDS_BETWEEN_LOOKS)
-        except queue.Empty:
-            if any(process.exitcode not in (None, 0) for process in processes):
-                raise InputError(
-                    "a worker died, perhaps for lack of memory; run it again with fewer workers: "
-                    "what is finished is kept"
-                ) from None
-            continue
-        if error is not None:
-            raise error
-        left -= notes is not None
-        on_unit(units[number], share, notes)
+def _run_unit(job: _UnitJob, send: Send) -> tuple[bytes, list[str]]:
+    """On a worker: the content of a unit's file of cells, and its warnings."""
+    share_accelerator()
+    with tempfile.TemporaryDirectory(prefix="setwise-") as scratch:
+        folder, unit = Path(scratch), job.unit
+        if job.samples is not None:
+            unit = replace(unit, samples=tuple(folder / path.name for path in unit.samples))
+            for path, shared in zip(unit.samples, job.samples, strict=True):
+                path.write_bytes(shared.get())
+        file = unit.file(folder, job.protocol)
+        _store(file, job.contents)
+        notes = work(unit, job.protocol, folder, _Messages(file, send))
+        return file.path.read_bytes(), notes
 
 
-def _worker(
-    parent: int, todo: Any, events: Any, units: Sequence[Unit], protocol: Protocol, folder: Path
-) -> None:
-    """Take units until there is none."""
-    threading.Thread(target=_die_with, args=(parent,), daemon=True).start()
-    while (number := todo.get()) is not None:
-        try:
-            notes = work(units[number], protocol, folder, partial(_tell, events, number))
-        except Exception as error:
-            events.put((number, 0.0, None, error))
-            return
-        events.put((number, 1.0, notes, None))
+class _Messages:
+    """Sends the share that is done at most once per second, and changed files at once."""
+
+    def __init__(self, file: CellFile, send: Callable[[tuple[float, _Contents]], None]):
+        self._paths, self._send = (file.path, file.search), send
+        self._seen = [_version(path) for path in self._paths]
+        self._last = time.monotonic()
+
+    def __call__(self, share: float) -> None:
+        now = [_version(path) for path in self._paths]
+        changed = [
+            path.read_bytes() if version not in (None, seen) else None
+            for path, version, seen in zip(self._paths, now, self._seen, strict=True)
+        ]
+        if any(changed) or time.monotonic() - self._last > SECONDS_BETWEEN_MESSAGES:
+            self._send((share, _Contents(*changed)))
+            self._seen, self._last = now, time.monotonic()
 
 
-def _share_of_unit(on_unit: OnUnit, unit: Unit, share: float) -> None:
-    on_unit(unit, share, None)
+def _version(path: Path) -> tuple[int, int] | None:
+    """It changes with the file, which is always replaced as a whole."""
+    if not path.exists():
+        return None
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns
 
 
-def _tell(events: Any, number: int, share: float) -> None:
-    events.put((number, share, None, None))
+def _read(file: CellFile) -> _Contents:
+    paths = (file.path, file.search)
+    return _Contents(*(path.read_bytes() if path.exists() else None for path in paths))
 
 
-def _die_with(parent: int) -> None:
-    """End this process when the one that began it has ended, however that happened."""
-    while os.getppid() == parent:
-        time.sleep(SECONDS_BETWEEN_LOOKS)
-    os._exit(1)
+def _store(file: CellFile, contents: _Contents) -> None:
+    """Write the files that there are, each whole or not at all."""
+    make_folder(file.path.parent)
+    for path, content in zip((file.path, file.search), contents, strict=True):
+        if content is not None:
+            with whole_file(path) as beside:
+                beside.write_bytes(content)

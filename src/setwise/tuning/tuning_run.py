@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from sklearn.base import clone
 
 from setwise._errors import InputError
-from setwise._executor import Crew
+from setwise._executor import Executor
 from setwise.choices import Choices, Schema
 from setwise.estimators import TrainedEstimator
 from setwise.estimators.base import trainable
@@ -67,7 +67,7 @@ class Job:
         seeds: Sequence[int],
         tuning: Tuning,
         checkpoint: Path | None = None,
-        crew: Crew | None = None,
+        executor: Executor | None = None,
     ):
         check(tuning.ranges, model)
         self.model, self.seeds, self.tuning = model, list(seeds), tuning
@@ -77,7 +77,7 @@ class Job:
             Task(train.encoded(), schema.encode(trainable(valid)))
             for (schema, train), (_, valid) in zip(learned, parts, strict=True)
         ]
-        self._elsewhere = None if crew is None else Elsewhere(crew, self._tasks)
+        self._elsewhere = None if executor is None else Elsewhere(executor, self._tasks)
         self._measure = model.training_options.stop_on
         self._batch = tuning.together
         self.storage = Storage(tuning.storage)
