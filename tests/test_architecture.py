@@ -181,3 +181,45 @@ def test_every_module_says_what_it_is():
 def test_no_module_is_a_drawer_for_everything():
     drawers = {"utils", "util", "helpers", "helper", "common", "misc"}
     assert [m for m in TREES if drawers & {part.strip("_") for part in m.split(".")}] == []
+
+
+def private_names(tree: ast.AST) -> set[str]:
+    """Names with one leading underscore of functions, classes and attributes defined here."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(node.attr)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            found.add(node.target.id)
+    return {name for name in found if name.startswith("_") and not name.startswith("__")}
+
+
+def private_uses(tree: ast.AST, private: set[str]) -> list[str]:
+    """Attributes of these names that are read from anything but ``self`` and ``cls``."""
+    return [
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr in private
+        and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
+    ]
+
+
+def test_other_rooms_use_the_public_protocol_of_estimators():
+    of_estimators = [tree for module, tree in TREES.items() if room(module) == "estimators"]
+    private = set().union(*map(private_names, of_estimators))
+    wrong = {
+        module: uses
+        for module, tree in TREES.items()
+        if room(module) != "estimators" and (uses := private_uses(tree, private))
+    }
+    assert wrong == {}
+
+
+def test_a_private_use_would_be_seen():
+    defined = ast.parse("class A:\n    def _model(self):\n        self._parts = 1")
+    used = ast.parse("def f(self, a):\n    return self._model(), a._model(), a._parts, a.fit()")
+    assert private_names(defined) == {"_model", "_parts"}
+    assert sorted(private_uses(used, {"_model", "_parts"})) == ["a._model", "a._parts"]

@@ -210,10 +210,10 @@ def test_one_item_per_set_is_drawn_by_the_seed(mnl, choices):
 
 def test_a_sample_of_sets_is_enough(mnl, choices, monkeypatch):
     asked = []
-    known = type(mnl)._row_probabilities
+    known = type(mnl).row_probabilities
     monkeypatch.setattr(
         type(mnl),
-        "_row_probabilities",
+        "row_probabilities",
         lambda self, part: asked.append(len(part)) or known(self, part),
     )
     plots.probability(mnl, choices, "price", values=[1.0, 9.0], sets=10)

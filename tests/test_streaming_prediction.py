@@ -67,7 +67,7 @@ class Plain(sw.MNL):
     the last bit, as the padding of compiled models makes them.
     """
 
-    def _log_probabilities(self, encoded: Encoded) -> np.ndarray:
+    def row_log_probabilities(self, encoded: Encoded) -> np.ndarray:
         utility = encoded.items.sum(1, dtype=np.float64)
         total = np.add.reduceat(np.exp(utility), encoded.offsets[:-1])
         return utility - np.repeat(np.log(total), encoded.sizes)

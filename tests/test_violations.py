@@ -219,7 +219,7 @@ def test_both_ways_agree_on_a_network_with_context():
     estimator = with_model("deep_sets", choices)
     encoded = estimator.schema_.encode(choices)
     fast = removals(estimator.model_, encoded, True)
-    slow = row_removals.row_removals(estimator._log_probabilities, encoded, True)
+    slow = row_removals.row_removals(estimator.row_log_probabilities, encoded, True)
     assert fast.changed.sum() > 0
     np.testing.assert_array_equal(fast, slow)
 

@@ -168,7 +168,7 @@ def counterfactual(
     >>> bool(dearer.shares.after[2] < dearer.shares.before[2])
     True
     """
-    choices = estimator._choices(data)
+    choices = estimator.as_choices(data)
     changes = tuple(change) if isinstance(change, Sequence) else (change,)
     names = {name for one in changes for name in one.columns}
     names |= set() if by is None else {by} if isinstance(by, str) else set(by)

@@ -23,7 +23,7 @@ from setwise.choices.pairs import Pairs
 from setwise.estimators import Estimator
 from setwise.models import Model
 from setwise.training.device import DeviceData, gather, to_device
-from setwise.violations.without_each import Chunk, chunks, in_lanes, is_jax
+from setwise.violations.without_each import Chunk, chunks, in_lanes
 
 Values = Float[np.ndarray, " rows"]
 
@@ -45,7 +45,7 @@ class Sensitivity(NamedTuple):
 
 def check_differentiable(estimator: Estimator) -> None:
     """Refuse models whose probabilities have no slope."""
-    if not is_jax(estimator):
+    if not estimator.has_jax_model:
         raise InputError(
             f"the probabilities of {type(estimator).__name__} are flat between the cuts of its "
             "trees and jump at them, so that they have no derivatives; ask for a finite change "

@@ -88,7 +88,7 @@ def diversion_ratios(
     >>> diversion_ratios(sw.RandomChoice().fit(choices), choices).of_set(0).round(4).tolist()[1]
     [0.5, -1.0, 0.5]
     """
-    choices = estimator._choices(data)
+    choices = estimator.as_choices(data)
     if column is None:
         whole = influence(estimator, choices)
         gains, probability = whole.change, whole.probability

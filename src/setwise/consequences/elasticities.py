@@ -139,7 +139,7 @@ def elasticities(
     >>> found.own < 0 < found.cross
     True
     """
-    choices = estimator._choices(data)
+    choices = estimator.as_choices(data)
     found = sensitivity(estimator, choices, column, relative=True)
     warn_of_derived(estimator, choices, [column], BOTH)
     between = None

@@ -82,7 +82,7 @@ def expected_shares(estimator: Estimator, data: Any, by: str | Sequence[str]) ->
     >>> round(float(expected_shares(sw.MNL().fit(choices), choices, modes).values.sum()), 6)
     1.0
     """
-    choices = estimator._choices(data)
+    choices = estimator.as_choices(data)
     outside = estimator.schema_.outside
     known = alternatives(choices, data, by, outside)
     return shares_of(probabilities(estimator, choices), choices, known, outside)
@@ -90,7 +90,9 @@ def expected_shares(estimator: Estimator, data: Any, by: str | Sequence[str]) ->
 
 def probabilities(estimator: Estimator, choices: Choices) -> Float[np.ndarray, " rows"]:
     """P(x | s) of every row, set after set; the outside option, where there is one, last."""
-    parts = [np.exp(estimator._log_probabilities(part)) for part in estimator._parts(choices)]
+    parts = [
+        np.exp(estimator.row_log_probabilities(part)) for part in estimator.encoded_parts(choices)
+    ]
     return np.concatenate(parts).astype(np.float64)
 
 

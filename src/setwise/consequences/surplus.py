@@ -60,8 +60,7 @@ def _in_nests(
     estimator: NestedLogit, data: Encoded, utility: Float[np.ndarray, " rows"]
 ) -> Iterator[Float[np.ndarray, " sets"]]:
     """lambda_k I_k of each nest in every set; last, what is in no nest."""
-    start, starts = estimator._model().start, data.offsets[:-1]
-    member = data.items[:, start : start + len(estimator.lambdas_)] > 0
+    member, starts = estimator.nest_members(data), data.offsets[:-1]
     for k, one in enumerate(estimator.lambdas_):
         inside = np.where(member[:, k], utility / one, -np.inf)
         yield one * np.logaddexp.reduceat(inside, starts)

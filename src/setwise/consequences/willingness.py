@@ -215,7 +215,7 @@ def _in_context(estimator: LinearContextLogit, at: Any) -> Weights:
             "which, with at=choices: the average context of these sets counts"
         )
     schema, names = estimator.schema_, tuple(estimator.schema_.item_names)
-    choices = estimator._choices(at)
+    choices = estimator.as_choices(at)
     data = schema.encode(choices, np.float64)
     means = np.add.reduceat(data.items, data.offsets[:-1]) / data.sizes[:, None]
     weight = np.ones(len(choices)) if choices.weight is None else choices.weight

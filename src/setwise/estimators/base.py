@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
@@ -42,6 +42,10 @@ class Estimator(BaseEstimator):
     ``__init__`` stores its arguments, :meth:`fit` checks them, learns and returns self. Fitted
     attributes end in an underscore: ``schema_`` (from table to numbers) and ``model_`` (from
     numbers to scores).
+
+    Other rooms use these methods of a fitted estimator: :meth:`check_is_fitted`,
+    :meth:`as_choices`, :meth:`encoded_parts`, :meth:`row_log_probabilities`,
+    :meth:`row_probabilities`, :meth:`outcomes` and :attr:`has_jax_model`.
     """
 
     CHECKS: ClassVar[Mapping[str, Check]] = {}
@@ -129,18 +133,18 @@ class Estimator(BaseEstimator):
         An array has the columns ``feature_names_in_`` in their order, and goes with ``set``: one
         id per row, or the sizes of consecutive sets. So it is for all methods that predict.
         """
-        choices = self._choices(data, set=set)
-        return choices.in_table_order(self._row_probabilities(choices))
+        choices = self.as_choices(data, set=set)
+        return choices.in_table_order(self.row_probabilities(choices))
 
     def predict(self, data: Any, *, set: Any = None) -> Int[np.ndarray, " rows"]:
         """1 for the most probable item of each set and 0 for the others, one value per row.
 
         Where the outside option is the most probable, no row of the set has a 1.
         """
-        choices = self._choices(data, set=set)
+        choices = self.as_choices(data, set=set)
         best = [
-            predicted(self._log_probabilities(part), part.offsets)[self._real_rows(part)]
-            for part in self._parts(choices)
+            predicted(self.row_log_probabilities(part), part.offsets)[self.schema_.real_rows(part)]
+            for part in self.encoded_parts(choices)
         ]
         return choices.in_table_order(np.concatenate(best).astype(np.int64))
 
@@ -151,8 +155,8 @@ class Estimator(BaseEstimator):
         anything else as a Polars frame.
         """
         _refuse_array(data, "rank")
-        choices = self._choices(data)
-        probability = self._row_probabilities(choices)
+        choices = self.as_choices(data)
+        probability = self.row_probabilities(choices)
         starts = np.repeat(choices.offsets[:-1], choices.sizes)
         order = np.lexsort((-probability, starts))
         table = None if isinstance(data, Choices) else open_table(data).native
@@ -179,19 +183,21 @@ class Estimator(BaseEstimator):
 
         An array goes with ``set`` and ``chosen``, the vector that marks chosen rows with 1.
         """
-        choices = self._choices(data, with_choice=True, set=set, chosen=chosen)
+        choices = self.as_choices(data, with_choice=True, set=set, chosen=chosen)
         return self.outcomes(choices).measured(choices.weight)
 
     def outcomes(self, choices: Choices) -> Outcomes:
         """Of each set: the rank of the choice, its NLL and what else the measures come from."""
-        self._check_fitted()
+        self.check_is_fitted()
         is_choices("choices", choices)
         if choices.chosen is None:
             raise InputError("these choices do not say what was chosen; read them with chosen=")
         outcomes = []
-        for part in self._parts(choices):
+        for part in self.encoded_parts(choices):
             assert part.chosen is not None
-            outcomes.append(Outcomes.of(self._log_probabilities(part), part.offsets, part.chosen))
+            outcomes.append(
+                Outcomes.of(self.row_log_probabilities(part), part.offsets, part.chosen)
+            )
         return Outcomes.joined(outcomes)
 
     def score(self, data: Any) -> float:
@@ -231,10 +237,10 @@ class Estimator(BaseEstimator):
 
     def artifact(self) -> Artifact:
         """What the model file holds, the graph of the model's scores included."""
-        self._check_fitted()
+        self.check_is_fitted()
         artifact = self._to_artifact()
         artifact = replace(artifact, params=_arguments.plain(artifact.params))
-        if not isinstance(self.model_, Model):  # trees are no operations on arrays
+        if not self.has_jax_model:  # trees are no operations on arrays
             return artifact
         try:
             return artifact.with_graph(*traced(self.model_, self.schema_.width))
@@ -257,13 +263,21 @@ class Estimator(BaseEstimator):
         self, table: Any, with_choice: bool = False, irregular: Irregular | None = None
     ) -> Choices:
         """Read a table as this model was trained to: the same columns in the same roles."""
-        self._check_fitted()
+        self.check_is_fitted()
         return read_like(self.schema_, table, with_choice, irregular)
 
-    def _choices(
+    def as_choices(
         self, data: Any, with_choice: bool = False, *, set: Any = None, chosen: Any = None
     ) -> Choices:
-        self._check_fitted()
+        """Choices as they are; any other table, read as this model was trained to.
+
+        Args:
+            data: a :class:`Choices`, a table, or an array with the columns ``feature_names_in_``.
+            with_choice: whether the table must say what was chosen.
+            set: of an array, one id per row, or the sizes of consecutive sets.
+            chosen: of an array, the vector that marks chosen rows with 1.
+        """
+        self.check_is_fitted()
         if isinstance(data, np.ndarray):
             data = self._named_columns(data, set, chosen, with_choice)
         elif set is not None or chosen is not None:
@@ -296,26 +310,35 @@ class Estimator(BaseEstimator):
             columns[roles.chosen or "chosen"] = table["chosen"]
         return columns
 
-    def _log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
-        """log P(x | s) of every encoded row; a model that is not JAX's has its own way."""
-        return row_log_probabilities(self.model_, encoded)
+    @property
+    def has_jax_model(self) -> bool:
+        """Whether ``model_`` is a JAX model: it can be traced, differentiated and batched."""
+        return isinstance(self.model_, Model)
 
-    def _parts(self, choices: Choices) -> Iterator[Encoded]:
-        """The choices as numbers, in parts that bound the memory."""
+    def encoded_parts(self, choices: Choices) -> Iterator[Encoded]:
+        """The choices as the numbers that the model sees, in parts that bound the memory.
+
+        Where the model has an outside option, it is the last row of each set.
+        """
         return (part.encoded() for part in self.schema_.over(choices).blocks())
 
-    def _row_probabilities(self, choices: Choices) -> Float[np.ndarray, " rows"]:
+    def row_log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
+        """log P(x | s) of every encoded row, outside options included.
+
+        An estimator without a JAX model overrides this method.
+        """
+        return row_log_probabilities(self.model_, encoded)
+
+    def row_probabilities(self, choices: Choices) -> Float[np.ndarray, " rows"]:
+        """P(x | s) of every item in the order of the choices, without the outside options."""
         parts = [
-            np.exp(self._log_probabilities(part)[self._real_rows(part)])
-            for part in self._parts(choices)
+            np.exp(self.row_log_probabilities(part)[self.schema_.real_rows(part)])
+            for part in self.encoded_parts(choices)
         ]
         return finite(np.concatenate(parts), choices)
 
-    def _real_rows(self, part: Encoded) -> Bool[np.ndarray, " rows"]:
-        """Which encoded rows are the table's: all but the outside options."""
-        return self.schema_.real_rows(part)
-
-    def _check_fitted(self) -> None:
+    def check_is_fitted(self) -> None:
+        """Refuse an estimator that was not fitted."""
         if not hasattr(self, "schema_"):
             name = type(self).__name__
             raise NotFitted(f"this {name} is not fitted yet; call fit(choices) first")
@@ -342,7 +365,7 @@ def fitted(name: str, value: Any) -> None:
     """Check an argument that must be a fitted estimator."""
     remedy = "give a fitted estimator, such as setwise.MNL().fit(choices)"
     _arguments.instance(Estimator, remedy)(name, value)
-    value._check_fitted()
+    value.check_is_fitted()
 
 
 is_choices = _arguments.instance(Choices, "make them with setwise.read(...)")

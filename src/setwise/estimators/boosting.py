@@ -141,7 +141,7 @@ class LambdaMART(Estimator):
     def _scores(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
         return self.model_.predict(_columns(encoded))
 
-    def _log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
+    def row_log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
         scores = self._scores(encoded) / self.temperature_
         starts, sizes = encoded.offsets[:-1], encoded.sizes
         scores = scores - np.repeat(np.maximum.reduceat(scores, starts), sizes)

@@ -85,7 +85,7 @@ class ConvexLogit(Estimated):
         return self.feature_names_
 
     def summary(self) -> Summary:
-        self._check_fitted()
+        self.check_is_fitted()
         return Summary(
             tuple(self.feature_names_), self.coef_, self.standard_errors_, self.identified_,
             self.log_likelihood_, self.null_log_likelihood_, self.sets_, self.dropped_,

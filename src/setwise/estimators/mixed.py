@@ -127,7 +127,7 @@ class MixedMNL(Estimated):
         return names + [f"share of class {k}" for k in numbers]
 
     def summary(self) -> Summary:
-        self._check_fitted()
+        self.check_is_fitted()
         names = tuple(self.parameter_names_)
         return Summary(
             names, np.concatenate([self.coef_.ravel(), self.shares_]), self.standard_errors_,

@@ -131,6 +131,11 @@ class NestedLogit(Estimated):
         """Each nest's lambda."""
         return dict(zip(self.nests_, self.lambdas_.tolist(), strict=True))
 
+    def nest_members(self, encoded: Encoded) -> Bool[np.ndarray, "rows k"]:
+        """Which of the nests each encoded row is in; an outside option is in none."""
+        start, nests = _nest_columns(self.schema_, self.nest)
+        return encoded.items[:, start : start + nests] > 0
+
     @property
     def feature_names_(self) -> list[str]:
         """What each coefficient of V belongs to."""
@@ -142,7 +147,7 @@ class NestedLogit(Estimated):
         return [*self.feature_names_, *(f"lambda({self.nest}={level})" for level in self.nests_)]
 
     def summary(self) -> Summary:
-        self._check_fitted()
+        self.check_is_fitted()
         names, d = tuple(self.parameter_names_), len(self.coef_)
         why = np.where(self.bounded_, AT_BOUND, ALONE).tolist()
         null = np.concatenate([np.zeros(d), np.ones(len(self.lambdas_))])

@@ -37,7 +37,7 @@ def predict_file(
     """
     if isinstance(model, Scorer):
         return prediction.predict_file(model, source, out, on_rows)
-    model._check_fitted()
+    model.check_is_fitted()
     return prediction.predict_file(ByEstimator(model), source, out, on_rows)
 
 
@@ -54,4 +54,4 @@ class ByEstimator:
 
     def row_log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
         """log P(x | s) of every encoded row."""
-        return self.estimator._log_probabilities(encoded)
+        return self.estimator.row_log_probabilities(encoded)

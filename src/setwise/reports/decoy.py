@@ -281,7 +281,7 @@ def _set_of(choices: Choices, pair: str | int | None) -> int:
 
 def _most_probable(estimator: Estimator, one: Choices) -> tuple[dict[str, Any], dict[str, Any]]:
     """Of a single set, the two items that the model finds most probable; not two of a kind."""
-    order = np.argsort(-estimator._row_probabilities(one), kind="stable")
+    order = np.argsort(-estimator.row_probabilities(one), kind="stable")
     columns = {name: column.text() for name, column in one.columns.items()}
     a, *others = ({name: values[i] for name, values in columns.items()} for i in order)
     for b in others:

@@ -136,7 +136,7 @@ def trial_effects(
         )
         for values in (
             opened.column(chosen, "chosen").values[rows],
-            estimator._row_probabilities(choices).astype(np.float64),
+            estimator.row_probabilities(choices).astype(np.float64),
         )
     )  # fmt: skip
     return TrialEffects(type(estimator).__name__, observed, predicted)

@@ -132,7 +132,7 @@ def explain_model(
     """
     return Explanation(
         type(estimator).__name__,
-        repr(estimator._choices(data)),
+        repr(estimator.as_choices(data)),
         elasticities(estimator, data, column, by),
         None if by is None else diversion_ratios(estimator, data, column, by),
         counterfactual(estimator, data, list(changes), by=by) if changes else None,
@@ -150,7 +150,7 @@ def typed_values(estimator: Estimator, data: Any, texts: Mapping[str, str]) -> d
     >>> typed_values(sw.RandomChoice().fit(choices), choices, {"zone": "1", "cost": "3"})
     {'zone': '1', 'cost': 3.0}
     """
-    choices = estimator._choices(data)
+    choices = estimator.as_choices(data)
     return {
         name: _typed(name, column_of(data, choices, name), text) for name, text in texts.items()
     }

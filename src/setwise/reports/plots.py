@@ -137,7 +137,7 @@ def probability(
     seed_number("seed", seed)
     optional(text)("label", label)
     optional(each(number(), least=2))("values", values)
-    everyone = _fitted(model)._choices(data)
+    everyone = _fitted(model).as_choices(data)
     rng = np.random.default_rng(seed)
     if len(everyone) > sets:
         sample = np.sort(rng.choice(len(everyone), sets, replace=False))
@@ -190,7 +190,7 @@ def calibration(
     15
     """
     optional(text)("label", label)
-    choices = _fitted(model)._choices(data, with_choice=True)
+    choices = _fitted(model).as_choices(data, with_choice=True)
     outcomes = model.outcomes(choices)
     found, error = outcomes.reliability(choices.weight), outcomes.measured(choices.weight)
     axes = _axes(ax, 5.6, 4.8)
@@ -378,7 +378,7 @@ def _moved(
     found = []
     for value in grid.tolist():
         change = Reprice(column, partial(_replaced, rows, value))
-        p = model._row_probabilities(applied([change], choices, model.schema_))
+        p = model.row_probabilities(applied([change], choices, model.schema_))
         found.append(np.add.reduceat(np.where(rows, p, 0.0), starts)[has])
     weight = np.ones(len(choices)) if choices.weight is None else choices.weight
     return np.array(found), weight[has] / weight[has].sum()

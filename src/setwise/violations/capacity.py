@@ -106,14 +106,14 @@ def violation_capacity(
     >>> violation_capacity(sw.MNL().fit(choices), choices).kappa
     0.0
     """
-    choices = estimator._choices(data)
+    choices = estimator.as_choices(data)
     who = None if group is None else people(choices, data, group)
     if (choices.sizes < 2).all():
         raise InputError(
             "every set has only one item, and a choice from it cannot change; "
             "give sets of two items or more"
         )
-    parts = [_removals(estimator, part) for part in estimator._parts(choices)]
+    parts = [_removals(estimator, part) for part in estimator.encoded_parts(choices)]
     tried, changed = (np.concatenate(each) for each in zip(*parts, strict=True))
     if (changed < 0).any():
         which = choices.set_ids[int(np.argmax(changed < 0))]
@@ -129,7 +129,6 @@ def violation_capacity(
 
 def _removals(estimator: Estimator, part: Encoded) -> Removals:
     outside = estimator.schema_.outside
-    # An estimator with a way of its own to probabilities need not have a model of JAX's.
-    if type(estimator)._log_probabilities is Estimator._log_probabilities:
+    if estimator.has_jax_model:
         return removals(estimator.model_, part, outside)
-    return row_removals(estimator._log_probabilities, part, outside)
+    return row_removals(estimator.row_log_probabilities, part, outside)

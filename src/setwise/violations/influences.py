@@ -88,7 +88,7 @@ def influence(
     """
     if by is None and group is not None:
         raise InputError("group= is for the intervals between alternatives; name them with by=")
-    choices = estimator._choices(data)
+    choices = estimator.as_choices(data)
     who = None if group is None else people(choices, data, group)
     outside = int(estimator.schema_.outside)
     rows, columns = choices.sizes + outside, choices.sizes

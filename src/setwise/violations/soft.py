@@ -101,7 +101,7 @@ def soft_violations(
     >>> found.odds.mean, found.regularity.mean
     (0.0, 0.0)
     """
-    choices = estimator._choices(data)
+    choices = estimator.as_choices(data)
     who = None if group is None else people(choices, data, group)
     if (choices.sizes < 2).all():
         raise InputError(

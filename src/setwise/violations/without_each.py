@@ -59,7 +59,7 @@ def without_each(estimator: Estimator, choices: Choices) -> Iterator[Left]:
     [[inf, 0.0, 0.0], [0.0, inf, 0.0], [0.0, 0.0, inf]]
     """
     before = 0
-    for part in estimator._parts(choices):
+    for part in estimator.encoded_parts(choices):
         for one in _of_part(estimator, part):
             _check(one, choices, before)
             yield one._replace(sets=one.sets + before)
@@ -93,13 +93,8 @@ def in_lanes(function: Callable[[Array], Array], first: int, width: int) -> Arra
     return found.reshape(steps * size, *found.shape[2:])[:count]
 
 
-def is_jax(estimator: Estimator) -> bool:
-    """Whether the estimator's probabilities are those of a model of JAX's."""
-    return type(estimator)._log_probabilities is Estimator._log_probabilities
-
-
 def _of_part(estimator: Estimator, part: Encoded) -> Iterator[Left]:
-    data = to_device(part) if is_jax(estimator) else None
+    data = to_device(part) if estimator.has_jax_model else None
     for chunk in chunks(part):
         place, size = np.arange(chunk.width), part.sizes[chunk.sets][:, None]
         present = place < size
@@ -161,7 +156,7 @@ def _scored(
 ) -> Float[np.ndarray, " rows"]:
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     copies = Encoded(part.items[rows], part.context[sets], offsets, None, None)
-    return estimator._log_probabilities(copies)
+    return estimator.row_log_probabilities(copies)
 
 
 def _check(one: Left, choices: Choices, before: int) -> None:

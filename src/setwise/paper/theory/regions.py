@@ -100,14 +100,17 @@ def separable_regions(estimator: Estimator, data: Any) -> Regions:
     Regions(200 sets; one of 1 score functions decides alone on 100.0%; 0 violating subsets, none \
 separable)
     """
-    choices = estimator._choices(data)
+    choices = estimator.as_choices(data)
     model = getattr(estimator, "model_", None)
     if not isinstance(model, Aggregation):
         raise InputError(
             f"{type(estimator).__name__} is not one aggregation of score functions, so that it has "
             "no separable regions; fit an SDW, SDE or SDA with ensemble=1"
         )
-    parts = [_regions(model, part, estimator.schema_.outside) for part in estimator._parts(choices)]
+    parts = [
+        _regions(model, part, estimator.schema_.outside)
+        for part in estimator.encoded_parts(choices)
+    ]
     best, *rest = (np.concatenate(each) for each in zip(*parts, strict=True))
     if (best < -1).any():
         which = choices.set_ids[int(np.argmax(best < -1))]

@@ -149,7 +149,7 @@ def bounds(estimator: Estimator, choices: Any, delta: float = 0.05) -> Bounds:
     >>> found.theorem, found.sets, found.vacuous
     (2, 200, True)
     """
-    sample = estimator._choices(choices, with_choice=True)
+    sample = estimator.as_choices(choices, with_choice=True)
     model = getattr(estimator, "model_", None)
     theorem = _theorem(model)
     if theorem is None or not isinstance(model, Aggregation) or not isinstance(model.F, Linear):
@@ -161,7 +161,7 @@ def bounds(estimator: Estimator, choices: Any, delta: float = 0.05) -> Bounds:
     theta = np.asarray(model.F.theta, np.float64)[:, :, 0]
     largest = [
         max(float(np.abs(values).max(initial=0)) for values in (part.items, part.context))
-        for part in estimator._parts(sample)
+        for part in estimator.encoded_parts(sample)
     ]
     common: dict[str, Any] = {
         "theorem": theorem,
