@@ -17,8 +17,7 @@ import crafted
 import scored
 import setwise as sw
 from setwise import InputError, _tensorfile, scoring
-from setwise.scoring.graph import MOST_OPERATIONS
-from setwise.scoring.graph_checks import checked
+from setwise.scoring.graph import MOST_OPERATIONS, checked
 from setwise.scoring.onnx_file import export_onnx
 from setwise.scoring.trees import Trees
 
@@ -133,9 +132,9 @@ GRAPHS = {
     "no operation": (graph_of([]), "must be a list or tuple of at least 1 value"),
     "unknown operation": (graph_of([["sort", [], []]]), "does not know it; upgrade"),
     "for tables": (graph_of([ITEMS, ["take", [0, 0], []]]), "does not know it"),
-    "later value": (graph_of([ITEMS, ["neg", [5], []]]), "values that were not made before"),
-    "negative value": (graph_of([ITEMS, ["neg", [-1], []]]), "values that were not made before"),
-    "no values": (graph_of([ITEMS, ["add", [0], []]]), "it takes 1 values"),
+    "later value": (graph_of([ITEMS, ["neg", [5], []]]), "no operation before it makes"),
+    "negative value": (graph_of([ITEMS, ["neg", [-1], []]]), "no operation before it makes"),
+    "no values": (graph_of([ITEMS, ["add", [0], []]]), "it takes 2 inputs, not 1"),
     "axis": (graph_of([ITEMS, ["sum", [0], [7]]]), "has no axes"),
     "axis twice": (graph_of([ITEMS, ["sum", [0], [2, 2]]]), "has no axes"),
     "slice": (graph_of([ITEMS, ["slice", [0], [2, 0, 99, 1]]]), "has no part 0:99:1"),
@@ -145,7 +144,7 @@ GRAPHS = {
     "dot": (graph_of([ITEMS, ["dot", [0, 0], [[2], [1], [], []]]]), "lengths of axes differ"),
     "types": (graph_of([ITEMS, PRESENT, ["add", [0, 1], []]]), "types differ"),
     "logic": (graph_of([ITEMS, ["not", [0], []]]), "it is not for float32"),
-    "join": (graph_of([ITEMS, ["concatenate", [0, 0], [1]]]), "along their sets or items"),
+    "join": (graph_of([ITEMS, ["concatenate", [0, 0], [1]]]), "data along their sets or items"),
     "cast": (graph_of([ITEMS, ["cast", [0], ["object"]]]), "there is no type object"),
     "literal": (graph_of([["literal", [], ["x", "float32"]]]), "is not of type float32"),
     "integer": (graph_of([["literal", [], [10**30, "int32"]]]), "is too large"),

@@ -16,8 +16,7 @@ from setwise.cli import app
 from setwise.models import ZOO
 from setwise.scoring.graph import run
 from setwise.scoring.model_file import Artifact
-from setwise.scoring.onnx_file import export_onnx
-from setwise.scoring.onnx_nodes import preprocessing
+from setwise.scoring.onnx_file import export_onnx, preprocessing
 from setwise.scoring.tracing import traced
 
 onnx = pytest.importorskip("onnx")

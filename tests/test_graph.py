@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 import scored
 from setwise import InputError
 from setwise.models import Model
-from setwise.scoring.builder import Builder, complete
-from setwise.scoring.folding import folded
-from setwise.scoring.graph import Graph, Operation, Spec, broadcast_shape, dot, run, spec_of
-from setwise.scoring.numpy_steps import product_of
-from setwise.scoring.program import Steps, overwritten
+from setwise.scoring.graph import Builder, Graph, Operation, run
+from setwise.scoring.numpy_program import Steps, overwritten, product_of
+from setwise.scoring.operations import Spec, broadcast_shape, dot, spec_of
+from setwise.scoring.simplify import complete, folded
 from setwise.scoring.tracing import traced
 
 FLOAT = "float32"
@@ -80,7 +79,7 @@ class Strange(Model):
 
 @pytest.mark.parametrize("kind", ["sort", "cumsum", "gather"])
 def test_an_unknown_primitive_is_named(kind):
-    with pytest.raises(InputError, match=f"JAX's '{kind}.*setwise/graph/tracing.py"):
+    with pytest.raises(InputError, match=f"JAX's '{kind}.*setwise/scoring/tracing.py"):
         traced(Strange(kind), 2)
 
 
@@ -212,7 +211,7 @@ def test_products_are_einsums(product):
     assert spec_of("dot", over, specs).shape == wanted.shape
     np.testing.assert_allclose(dot(left, right, over), wanted, rtol=1e-4, atol=1e-5)
     for constant, alone in ((None, 1), (right, 1), (right, 262_144)):  # 1: a few rows at a time
-        with mock.patch("setwise.scoring.numpy_steps.ALONE", alone):
+        with mock.patch("setwise.scoring.numpy_program.ALONE", alone):
             found = product_of(over, *specs, constant)(left, right)
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 

@@ -18,7 +18,7 @@ from setwise import InputError, scoring
 from setwise.choices import Encoded
 from setwise.models import ZOO
 from setwise.scoring.model_file import Artifact
-from setwise.scoring.program import Program
+from setwise.scoring.numpy_program import NumpyProgram
 from setwise.scoring.tracing import traced
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
@@ -38,7 +38,7 @@ def close(found, wanted, present):
 
 
 def scores_as_with_jax(model, sizes):
-    program = Program.of(*traced(model, scored.WIDTH))
+    program = NumpyProgram.of(*traced(model, scored.WIDTH))
     items, present = scored.padded(sizes)
     kept = items.copy(), present.copy()
     found = program(items, present)
@@ -150,7 +150,7 @@ def test_rows_come_back_in_order_whatever_the_sizes(trained):
 
 @pytest.fixture(scope="module")
 def program():
-    return Program.of(*traced(scored.variants("sda")["weighed"], scored.WIDTH))
+    return NumpyProgram.of(*traced(scored.variants("sda")["weighed"], scored.WIDTH))
 
 
 def test_padding_and_what_stands_in_it_change_nothing(program):
@@ -168,10 +168,10 @@ def test_padding_and_what_stands_in_it_change_nothing(program):
 def test_blocks_join_seamlessly(program, monkeypatch):
     items, present = scored.padded([5, 3, 8, 2, 8, 1, 4])
     whole = program(items, present)
-    monkeypatch.setattr("setwise.scoring.program.NUMBERS_A_BLOCK", 2 * 8 * 9)
-    assert program.general.sets_a_block(8) == 50  # of 400 items, however long their rows are
-    monkeypatch.setattr("setwise.scoring.program.ITEMS_A_BLOCK", 16)
-    assert 1 <= program.general.sets_a_block(8) <= 3
+    monkeypatch.setattr("setwise.scoring.numpy_program.NUMBERS_PER_BLOCK", 2 * 8 * 9)
+    assert program.general.sets_per_block(8) == 50  # of 400 items, however long their rows are
+    monkeypatch.setattr("setwise.scoring.numpy_program.FEWEST_ITEMS_PER_BLOCK", 16)
+    assert 1 <= program.general.sets_per_block(8) <= 3
     np.testing.assert_allclose(program(items, present), whole, rtol=1e-5, atol=1e-6)
 
 

@@ -7,9 +7,9 @@ Scoring needs a model file and NumPy, not JAX:
 >>> scorer.predict_proba("searches.parquet")           # doctest: +SKIP
 """
 
-from setwise.scoring.builder import Builder
-from setwise.scoring.graph import Graph, Operation, Spec
+from setwise.scoring.graph import Builder, Graph, Operation
 from setwise.scoring.onnx_file import export_onnx
+from setwise.scoring.operations import Spec
 from setwise.scoring.scorer import Scorer, load
 
 __all__ = ["Builder", "Graph", "Operation", "Scorer", "Spec", "export_onnx", "load"]

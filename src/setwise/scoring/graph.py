@@ -1,169 +1,53 @@
-"""Shape and type of what each operation makes, from those of what it takes.
-
-| operations | settings |
-|---|---|
-| those of ``UNARY``, ``BINARY``, ``COMPARISONS``, ``LOGICAL`` and ``where``: elementwise | none |
-| ``cast`` | the type |
-| ``sum``, ``largest``, ``smallest``, ``any``, ``all`` | the axes, which go |
-| ``reshape``, ``broadcast`` | the shape |
-| ``transpose`` | the order of axes |
-| ``slice`` | axis, first, end and step |
-| ``concatenate`` | the axis |
-| ``dot`` | axes summed over and axes kept in step, of the left and of the right: four tuples |
-| ``size`` | the name of a size; the value is a number |
-| ``take`` | none; the places of the second value, looked up in the first, which has one axis |
-
-Elementwise operations broadcast as NumPy's do. The axes of a ``dot`` come in the order: kept in
-step, the left's others, the right's others.
-
-A model as a list of plain operations on arrays: what is left of it without its engine.
+"""A model as a list of plain operations on arrays, which needs no engine to be computed.
 
 Values are numbered by the operation that makes them, and the last one is the result. Shapes hold
-numbers and the names of the two sizes that a call decides: "sets" and "items".
-
-What each operation means, in NumPy: for constants, and for those who ask what is right.
-
-The scorer does the same faster; tests compare the two.
+numbers and the names of the two sizes that a call decides: "sets" and "items". What each operation
+means stands in :mod:`setwise.scoring.operations`.
 """
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any
 
 import numpy as np
 
 from setwise._arguments import check_all, each, instance
 from setwise._errors import InputError
-
-Dimension = int | Literal["sets", "items"]
-Shape = tuple[Dimension, ...]
-
-UNARY = ("neg", "abs", "sign", "exp", "log", "log1p", "expm1", "tanh", "sqrt", "logistic", "floor")
-BINARY = ("add", "sub", "mul", "div", "max", "min", "pow")
-COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
-LOGICAL = ("and", "or", "not")
-REDUCTIONS = ("sum", "largest", "smallest", "any", "all")
-ELEMENTWISE = (*UNARY, *BINARY, *COMPARISONS, *LOGICAL, "is_finite", "where", "cast")
-
-
-class Spec(NamedTuple):
-    """Shape and type of a value."""
-
-    shape: Shape
-    dtype: str
-
-
-def spec_of(name: str, settings: tuple[Any, ...], inputs: Sequence[Spec]) -> Spec:
-    """What the operation makes of such inputs.
-
-    >>> x, w = Spec(("sets", "items", 8), "float32"), Spec((8, 3), "float32")
-    >>> spec_of("dot", ((2,), (0,), (), ()), [x, w])
-    Spec(shape=('sets', 'items', 3), dtype='float32')
-    """
-    if name not in _RULES:
-        raise InputError(
-            f"the model's graph has an operation '{name}', which this setwise does not know; "
-            "upgrade setwise"
-        )
-    return _RULES[name](settings, list(inputs))
-
-
-def broadcast_shape(shapes: Sequence[Shape]) -> Shape:
-    """The shape that these have in common.
-
-    >>> broadcast_shape([("sets", 1, 8), ("items", 1), ()])
-    ('sets', 'items', 8)
-    """
-    rank = max(map(len, shapes))
-    padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
-    common: list[Dimension] = []
-    for dimensions in zip(*padded, strict=True):
-        wide = {one for one in dimensions if one != 1}
-        if len(wide) > 1:
-            raise InputError(f"shapes {', '.join(map(str, shapes))} of a graph do not fit together")
-        common.append(wide.pop() if wide else 1)
-    return tuple(common)
-
-
-def free_axes(rank: int, *taken: Sequence[int]) -> list[int]:
-    """The axes that are not among those taken."""
-    return [axis for axis in range(rank) if all(axis not in one for one in taken)]
-
-
-def _elementwise(dtype: str | None) -> Callable[[tuple[Any, ...], list[Spec]], Spec]:
-    def rule(settings: tuple[Any, ...], inputs: list[Spec]) -> Spec:
-        return Spec(broadcast_shape([one.shape for one in inputs]), dtype or inputs[-1].dtype)
-
-    return rule
-
-
-def _given(settings: tuple[Any, ...], inputs: list[Spec]) -> Spec:
-    _, dtype, shape = settings
-    return Spec(shape, dtype)
-
-
-def _reduced(settings: tuple[Any, ...], inputs: list[Spec]) -> Spec:
-    (x,) = inputs
-    return Spec(tuple(x.shape[axis] for axis in free_axes(len(x.shape), settings)), x.dtype)
-
-
-def _transposed(settings: tuple[Any, ...], inputs: list[Spec]) -> Spec:
-    (x,) = inputs
-    return Spec(tuple(x.shape[axis] for axis in settings), x.dtype)
-
-
-def _sliced(settings: tuple[Any, ...], inputs: list[Spec]) -> Spec:
-    (x,), (axis, first, end, step) = inputs, settings
-    return Spec((*x.shape[:axis], len(range(first, end, step)), *x.shape[axis + 1 :]), x.dtype)
-
-
-def _concatenated(settings: tuple[Any, ...], inputs: list[Spec]) -> Spec:
-    (axis,), shape = settings, inputs[0].shape
-    along: Any = sum(cast(int, one.shape[axis]) for one in inputs)
-    return Spec((*shape[:axis], along, *shape[axis + 1 :]), inputs[0].dtype)
-
-
-def _dotted(settings: tuple[Any, ...], inputs: list[Spec]) -> Spec:
-    left, right = inputs
-    summed_left, summed_right, kept_left, kept_right = settings
-    kept = [left.shape[axis] for axis in kept_left]
-    rows = [left.shape[axis] for axis in free_axes(len(left.shape), summed_left, kept_left)]
-    columns = [right.shape[axis] for axis in free_axes(len(right.shape), summed_right, kept_right)]
-    return Spec((*kept, *rows, *columns), left.dtype)
-
-
-_RULES: dict[str, Callable[[tuple[Any, ...], list[Spec]], Spec]] = {
-    **{name: _elementwise(None) for name in (*UNARY, *BINARY, "where")},
-    **{name: _elementwise("bool") for name in (*COMPARISONS, *LOGICAL, "is_finite")},
-    **dict.fromkeys(REDUCTIONS, _reduced),
-    "input": _given,
-    "weight": _given,
-    "literal": lambda settings, inputs: Spec((), settings[1]),
-    "cast": lambda settings, inputs: Spec(inputs[0].shape, settings[0]),
-    "reshape": lambda settings, inputs: Spec(settings, inputs[0].dtype),
-    "broadcast": lambda settings, inputs: Spec(settings, inputs[0].dtype),
-    "transpose": _transposed,
-    "slice": _sliced,
-    "concatenate": _concatenated,
-    "dot": _dotted,
-    "take": lambda settings, inputs: Spec(inputs[1].shape, inputs[0].dtype),
-    "size": lambda settings, inputs: Spec((), "int32"),
-}
-
+from setwise.scoring.operations import (
+    DTYPES,
+    OPERATIONS,
+    Dimension,
+    Shape,
+    Spec,
+    broadcast_shape,
+    check_shape,
+    is_whole,
+    spec_of,
+)
 
 FORMAT_VERSION = 1
 MOST_OPERATIONS = 4_000
 """Of a graph in a file; the largest models have about two hundred."""
+MOST_CONSTANT = 1 << 24, 64
+"""Limit on the numbers in all constants of a graph: the larger of this many and this many times
+the numbers in the file's arrays. Models have up to 30 times as many."""
+MOST_PER_ITEM = 1 << 20, 16
+"""The same limit for all values that depend on data, per item of a set. Models have up to 11 times
+as many."""
+INPUTS = {"items": ("float32", True), "present": ("bool", False)}
+"""The type of each input of a model, and whether it has the features of items."""
+
+Scalar = bool | int | float
 
 
 @dataclass(frozen=True)
 class Operation:
     """One step: its name, the values it takes, and what else it needs to know.
 
-    The settings are, of an ``input`` or a ``weight``, its name, type and shape; of a ``literal``,
-    its value and type; of others, see :mod:`setwise.scoring.graph`.
+    The settings of each operation are listed in :mod:`setwise.scoring.operations`.
     """
 
     name: str
@@ -258,49 +142,21 @@ def _tuples(values: Iterable[Any]) -> tuple[Any, ...]:
     return tuple(_tuples(one) if isinstance(one, (list, tuple)) else one for one in values)
 
 
-Sizes = Mapping[str, int]
+def computed(operation: Operation, inputs: Sequence[Any], sets: int = 0, items: int = 0) -> Any:
+    """What an operation gives for these inputs, in NumPy.
 
-UFUNCS: dict[str, Any] = {
-    "neg": np.negative, "abs": np.abs, "sign": np.sign, "exp": np.exp, "log": np.log,
-    "log1p": np.log1p, "expm1": np.expm1, "tanh": np.tanh, "sqrt": np.sqrt, "floor": np.floor,
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "max": np.maximum,
-    "min": np.minimum, "pow": np.power, "lt": np.less, "le": np.less_equal, "gt": np.greater,
-    "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal, "and": np.logical_and,
-    "or": np.logical_or, "not": np.logical_not, "is_finite": np.isfinite,
-}  # fmt: skip
-REDUCERS: dict[str, Any] = {
-    "sum": np.add, "largest": np.maximum, "smallest": np.minimum, "any": np.logical_or,
-    "all": np.logical_and,
-}  # fmt: skip
-
-
-def sized(shape: Shape, sizes: Sizes) -> tuple[int, ...]:
-    """The shape in numbers.
-
-    >>> sized(("sets", 1, 8), {"sets": 3, "items": 5})
-    (3, 1, 8)
+    The numbers of sets and items matter only for shapes that depend on them.
     """
-    return tuple(sizes[one] if isinstance(one, str) else one for one in shape)
-
-
-def computed(operation: Operation, inputs: Sequence[Any], sizes: Sizes) -> np.ndarray | np.generic:
-    """The value of an operation that takes others."""
-    name, settings = operation.name, operation.settings
-    if name in UFUNCS:
-        return UFUNCS[name](*inputs)
-    if name in REDUCERS:
-        return REDUCERS[name].reduce(inputs[0], settings, dtype=np.asarray(inputs[0]).dtype)
-    return _OTHERS[name](inputs, settings, sizes)
-
-
-def literal(operation: Operation) -> np.generic:
-    """The number that a literal is."""
-    value, dtype = operation.settings
-    return np.dtype(dtype).type(value)
+    row = OPERATIONS[operation.name]
+    sizes = (sets, items) if row.sized else ()
+    return row.function(operation.settings)(*inputs, *sizes)
 
 
 def run(graph: Graph, given: Mapping[str, np.ndarray]) -> np.ndarray:
     """The result of the graph for these inputs and weights, by their names.
+
+    This runs one operation after the other as the table says. A scorer computes the same faster;
+    tests compare the two.
 
     >>> doubled = Graph((Operation("input", (), ("x", "float32", ("items",))),
     ...                  Operation("add", (0, 0))))
@@ -308,64 +164,234 @@ def run(graph: Graph, given: Mapping[str, np.ndarray]) -> np.ndarray:
     [2.0, 2.0]
     """
     values: list[Any] = []
-    sizes = sizes_of(graph, given)
+    sizes = _sizes(graph, given)
     for one in graph.operations:
         if one.name in ("input", "weight"):
             values.append(given[one.settings[0]])
-        elif one.name == "literal":
-            values.append(literal(one))
         else:
-            values.append(computed(one, [values[i] for i in one.inputs], sizes))
+            values.append(computed(one, [values[i] for i in one.inputs], **sizes))
     return values[-1]
 
 
-def sizes_of(graph: Graph, given: Mapping[str, np.ndarray]) -> dict[str, int]:
-    """How many sets and items these inputs have."""
+def _sizes(graph: Graph, given: Mapping[str, np.ndarray]) -> dict[str, int]:
+    """The numbers of sets and items in these inputs."""
     sizes: dict[str, int] = {}
     for one, spec in zip(graph.operations, graph.specs, strict=True):
         if one.name == "input":
-            lengths = given[one.settings[0]].shape
-            named = zip(spec.shape, lengths, strict=True)
+            named = zip(spec.shape, given[one.settings[0]].shape, strict=True)
             sizes |= {name: length for name, length in named if isinstance(name, str)}
     return sizes
 
 
-def dot(left: Any, right: Any, settings: tuple[Any, ...]) -> np.ndarray:
-    """Sums of products over some axes, with others kept in step."""
-    summed_left, summed_right, kept_left, kept_right = settings
-    rows = free_axes(left.ndim, summed_left, kept_left)
-    columns = free_axes(right.ndim, summed_right, kept_right)
-    kept = [left.shape[axis] for axis in kept_left]
-    shape = [
-        *kept, *(left.shape[axis] for axis in rows), *(right.shape[axis] for axis in columns)
-    ]  # fmt: skip
-    terms = int(np.prod([left.shape[axis] for axis in summed_left], dtype=np.int64))
-    a = left.transpose(*kept_left, *rows, *summed_left).reshape(*kept, -1, terms)
-    b = right.transpose(*kept_right, *summed_right, *columns).reshape(*kept, terms, -1)
-    return np.matmul(a, b).reshape(shape)
+class Builder:
+    """Operations so far, each numbered by its place.
+
+    >>> build = Builder()
+    >>> x = build.given("input", "items", Spec(("sets", "items", 2), "float32"))
+    >>> build.add("mul", x, build.literal(1.0, "float32")) == x
+    True
+    >>> build.add("tanh", x) == build.add("tanh", x)
+    True
+    """
+
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+        self.specs: list[Spec] = []
+        self._places: dict[Operation, int] = {}
+
+    def given(self, kind: str, name: str, spec: Spec) -> int:
+        """An ``input`` or a ``weight``."""
+        return self._place(Operation(kind, (), (name, spec.dtype, spec.shape)))
+
+    def literal(self, value: Scalar, dtype: str) -> int:
+        """A number; infinite ones are kept as text, which JSON has."""
+        plain: Any = bool(value) if dtype == "bool" else int(value) if "int" in dtype else value
+        if dtype.startswith("float"):
+            plain = str(value) if abs(value) == float("inf") else float(value)
+        return self._place(Operation("literal", (), (plain, dtype)))
+
+    def add(self, name: str, *inputs: int, settings: tuple[Any, ...] = ()) -> int:
+        """The value of this operation, or of a simpler one that gives the same."""
+        simpler = getattr(self, f"_simpler_{name}", None)
+        found = None if simpler is None else simpler(*inputs, settings=settings)
+        return self._place(Operation(name, inputs, settings)) if found is None else found
+
+    def reshape(self, x: int, shape: tuple[Dimension, ...]) -> int:
+        """The value in another shape of as many elements."""
+        return self.add("reshape", x, settings=shape)
+
+    def graph(self, result: int) -> Graph:
+        """What the result needs."""
+        return live(self.operations, result)
+
+    def number(self, x: int) -> float | None:
+        """The value of a literal."""
+        one = self.operations[x]
+        return float(one.settings[0]) if one.name == "literal" else None
+
+    def _place(self, operation: Operation) -> int:
+        if operation not in self._places:
+            taken = [self.specs[number] for number in operation.inputs]
+            self.specs.append(spec_of(operation.name, operation.settings, taken))
+            self._places[operation] = len(self.operations)
+            self.operations.append(operation)
+        return self._places[operation]
+
+    def _alone(self, x: int, *others: int) -> bool:
+        """Whether x broadcast with the others is x."""
+        shapes = [self.specs[number].shape for number in (x, *others)]
+        return broadcast_shape(shapes) == shapes[0]
+
+    def _neutral(self, x: int, y: int, value: float) -> bool:
+        return self.number(y) == value and self._alone(x, y)
+
+    def _simpler_reshape(self, x: int, settings: tuple[Dimension, ...]) -> int | None:
+        if self.specs[x].shape == settings:
+            return x
+        one = self.operations[x]
+        return self.reshape(one.inputs[0], settings) if one.name == "reshape" else None
+
+    def _simpler_broadcast(self, x: int, settings: tuple[Dimension, ...]) -> int | None:
+        return x if self.specs[x].shape == settings else None
+
+    def _simpler_transpose(self, x: int, settings: tuple[int, ...]) -> int | None:
+        if settings == tuple(range(len(settings))):
+            return x
+        one = self.operations[x]
+        if one.name == "transpose":
+            order = tuple(one.settings[axis] for axis in settings)
+            return self.add("transpose", one.inputs[0], settings=order)
+        shape = self.specs[x].shape
+        wide = [axis for axis in settings if shape[axis] != 1]
+        if wide == sorted(wide):  # only axes of length one move
+            return self.reshape(x, tuple(shape[axis] for axis in settings))
+        return None
+
+    def _simpler_slice(self, x: int, settings: tuple[int, ...]) -> int | None:
+        axis, first, end, step = settings
+        return x if (first, end, step) == (0, self.specs[x].shape[axis], 1) else None
+
+    def _simpler_concatenate(self, *parts: int, settings: tuple[int, ...]) -> int | None:
+        flat: list[int] = []
+        for part in parts:
+            one = self.operations[part]
+            inner = one.name == "concatenate" and one.settings == settings
+            flat.extend(one.inputs if inner else (part,))
+        return (
+            None if len(flat) == len(parts) else self.add("concatenate", *flat, settings=settings)
+        )
+
+    def _simpler_abs(self, x: int, settings: tuple[Any, ...]) -> int | None:
+        one = self.operations[x]
+        inner = self.operations[one.inputs[0]] if one.name == "sum" else one
+        return x if inner.name == "exp" else None
+
+    def _simpler_cast(self, x: int, settings: tuple[str, ...]) -> int | None:
+        (dtype,) = settings
+        if self.specs[x].dtype == dtype:
+            return x
+        value = self.number(x)
+        return None if value is None else self.literal(value, dtype)
+
+    def _simpler_add(self, x: int, y: int, settings: tuple[Any, ...]) -> int | None:
+        if self._neutral(x, y, 0.0):
+            return x
+        return y if self._neutral(y, x, 0.0) else None
+
+    def _simpler_sub(self, x: int, y: int, settings: tuple[Any, ...]) -> int | None:
+        return x if self._neutral(x, y, 0.0) else None
+
+    def _simpler_mul(self, x: int, y: int, settings: tuple[Any, ...]) -> int | None:
+        if self._neutral(x, y, 1.0):
+            return x
+        return y if self._neutral(y, x, 1.0) else None
+
+    def _simpler_div(self, x: int, y: int, settings: tuple[Any, ...]) -> int | None:
+        return x if self._neutral(x, y, 1.0) else None
+
+    def _simpler_max(self, x: int, y: int, settings: tuple[Any, ...]) -> int | None:
+        if self._neutral(x, y, -float("inf")):
+            return x
+        return y if self._neutral(y, x, -float("inf")) else None
+
+    def _simpler_where(self, mask: int, x: int, y: int, settings: tuple[Any, ...]) -> int | None:
+        if x == y and self._alone(x, mask):
+            return x
+        inner = self.operations[x]
+        if inner.name == "where" and inner.inputs[0] == mask:
+            return self.add("where", mask, inner.inputs[1], y)
+        return None
 
 
-def _logistic(inputs: Sequence[Any], settings: Any, sizes: Sizes) -> np.ndarray:
-    (x,) = inputs
-    below = np.exp(-np.abs(x))  # never overflows
-    return np.where(x < 0, below, 1) / (1 + below)
+def checked(graph: Graph, arrays: Mapping[str, np.ndarray], width: int) -> Graph:
+    """The graph, if it computes scores of items of ``width`` features from these arrays.
+
+    A checksum finds accidents, not intent. So everything that a file's graph says is checked here
+    before it is used: the inputs of operations, their settings, and the memory that they need.
+    """
+    specs: list[Spec] = []
+    for place, one in enumerate(graph.operations):
+        try:
+            specs.append(_checked(one, specs, arrays, width))
+        except (InputError, TypeError, ValueError, LookupError) as error:
+            raise InputError(f"operation {place} ('{one.name}') of the graph: {error}") from None
+    if specs[-1] != Spec(("sets", "items"), "float32"):
+        raise InputError(f"the graph's result is {specs[-1].dtype} of shape {specs[-1].shape}")
+    _check_memory(specs, arrays)
+    return graph
 
 
-def _slice(inputs: Sequence[Any], settings: Any, sizes: Sizes) -> np.ndarray:
-    axis, first, end, step = settings
-    return inputs[0][(slice(None),) * axis + (slice(first, end, step),)]
+def _checked(
+    one: Operation, specs: Sequence[Spec], arrays: Mapping[str, np.ndarray], width: int
+) -> Spec:
+    """Shape and type of what the operation makes, after all checks."""
+    if one.name not in OPERATIONS or not OPERATIONS[one.name].in_model_files:
+        raise InputError("this setwise does not know it; upgrade setwise")
+    if not all(is_whole(number) and number < len(specs) for number in one.inputs):
+        raise InputError("it takes values that no operation before it makes")
+    made = spec_of(one.name, one.settings, [specs[number] for number in one.inputs])
+    check_shape(made.shape)
+    if made.dtype not in DTYPES:
+        raise InputError(f"there is no type {made.dtype}")
+    if one.name == "weight":
+        _check_weight(one.settings[0], made, arrays)
+    if one.name == "input":
+        _check_input(one.settings[0], made, width)
+    return made
 
 
-_OTHERS: dict[str, Callable[[Sequence[Any], Any, Sizes], Any]] = {
-    "logistic": _logistic,
-    "where": lambda inputs, settings, sizes: np.where(*inputs),
-    "cast": lambda inputs, settings, sizes: np.asarray(inputs[0]).astype(settings[0]),
-    "reshape": lambda inputs, settings, sizes: np.reshape(inputs[0], sized(settings, sizes)),
-    "broadcast": lambda inputs, settings, sizes: np.broadcast_to(inputs[0], sized(settings, sizes)),
-    "transpose": lambda inputs, settings, sizes: inputs[0].transpose(settings),
-    "slice": _slice,
-    "concatenate": lambda inputs, settings, sizes: np.concatenate(inputs, settings[0]),
-    "dot": lambda inputs, settings, sizes: dot(inputs[0], inputs[1], settings),
-    "take": lambda inputs, settings, sizes: inputs[0][inputs[1]],
-    "size": lambda inputs, settings, sizes: np.int32(sizes[settings[0]]),
-}
+def _check_weight(name: str, spec: Spec, arrays: Mapping[str, np.ndarray]) -> None:
+    found = arrays.get(name)
+    if found is None or (found.shape, found.dtype.name) != spec:
+        raise InputError(f"the weight '{name}' does not fit the file's arrays")
+    if found.dtype.kind == "f" and not np.isfinite(found).all():
+        raise InputError(f"the weight '{name}' has values that are not finite numbers")
+
+
+def _check_input(name: str, spec: Spec, width: int) -> None:
+    if name not in INPUTS:
+        raise InputError(f"there is no input '{name}'; inputs are {', '.join(INPUTS)}")
+    dtype, has_features = INPUTS[name]
+    shape: Shape = ("sets", "items", width) if has_features else ("sets", "items")
+    if spec != Spec(shape, dtype):
+        raise InputError(
+            f"the input '{name}' has {dtype} of shape {shape}, not {spec.dtype} of shape "
+            f"{spec.shape}"
+        )
+
+
+def _check_memory(specs: Sequence[Spec], arrays: Mapping[str, np.ndarray]) -> None:
+    """Refuse a graph that would need much more memory than the file that it is in."""
+    held = sum(array.size for array in arrays.values())
+    sizes = {False: 0, True: 0}
+    for spec in specs:
+        fixed = [size for size in spec.shape if not isinstance(size, str)]
+        sizes[len(fixed) < len(spec.shape)] += math.prod(fixed)
+    bounds = {False: MOST_CONSTANT, True: MOST_PER_ITEM}
+    for of_data, (least, times) in bounds.items():
+        if sizes[of_data] > max(least, times * held):
+            what = "values of an item" if of_data else "constants"
+            raise InputError(
+                f"the graph's {what} would have {sizes[of_data]:,} numbers, and the file's arrays "
+                f"have {held:,}"
+            )

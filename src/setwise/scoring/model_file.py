@@ -21,8 +21,7 @@ from setwise._errors import InputError
 from setwise._files import check_writable
 from setwise._tensorfile import made_elsewhere
 from setwise.choices import Schema
-from setwise.scoring.graph import Graph, Operation
-from setwise.scoring.graph_checks import checked
+from setwise.scoring.graph import Graph, Operation, checked
 
 OF_GRAPH = "graph/"
 """What names of arrays begin with that the graph needs beside those of the model."""

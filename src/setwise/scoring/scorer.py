@@ -18,7 +18,7 @@ from setwise._tensorfile import made_elsewhere
 from setwise.choices import Bucket, Choices, Encoded, Schema, bucket, read_like
 from setwise.choices.validation import finite
 from setwise.scoring.model_file import Artifact, without_graph
-from setwise.scoring.program import Program
+from setwise.scoring.numpy_program import NumpyProgram
 
 Items = Float32[np.ndarray, "sets items features"]
 Present = Bool[np.ndarray, "sets items"]
@@ -81,7 +81,7 @@ class Scorer:
     """The name of the estimator's class."""
     schema: Schema
     """From a table to numbers, as fitted on the training data."""
-    program: Program
+    program: NumpyProgram
     """From numbers to log-probabilities."""
 
     @classmethod
@@ -91,7 +91,9 @@ class Scorer:
             raise InputError(f"{path} {without_graph(artifact.estimator)}")
         arrays = artifact.arrays | artifact.constants
         with made_elsewhere(path, "graph"):
-            scorer = cls(artifact.estimator, artifact.schema, Program.of(artifact.graph, arrays))
+            scorer = cls(
+                artifact.estimator, artifact.schema, NumpyProgram.of(artifact.graph, arrays)
+            )
             scorer._try()
         return scorer
 

@@ -19,22 +19,11 @@ from setwise import _masked
 from setwise._errors import InputError
 from setwise._trees import named_arrays
 from setwise.models import Model
-from setwise.scoring.builder import Builder
-from setwise.scoring.graph import Dimension, Graph, Spec, free_axes
+from setwise.scoring.graph import Builder, Graph
+from setwise.scoring.operations import OPERATIONS, Dimension, OperationType, Spec, free_axes
 
-SAME = {
-    "neg": "neg", "abs": "abs", "sign": "sign", "exp": "exp", "log": "log", "log1p": "log1p",
-    "expm1": "expm1", "tanh": "tanh", "sqrt": "sqrt", "logistic": "logistic", "floor": "floor",
-    "add": "add", "add_any": "add", "sub": "sub", "mul": "mul", "div": "div", "max": "max",
-    "min": "min", "pow": "pow", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "eq": "eq",
-    "ne": "ne", "and": "and", "or": "or", "not": "not", "is_finite": "is_finite",
-}  # fmt: skip
-"""Elementwise primitives, by the operations that they are."""
-
-REDUCED = {
-    "reduce_sum": "sum", "reduce_max": "largest", "reduce_min": "smallest", "reduce_or": "any",
-    "reduce_and": "all",
-}  # fmt: skip
+SIMPLE = {primitive: row for row in OPERATIONS.values() for primitive in row.primitives}
+"""The operations of primitives that need no rule of their own."""
 UNCHANGED = ("stop_gradient", "copy", "copy_p")
 
 
@@ -127,8 +116,10 @@ class _Lowering:
             inner = ClosedJaxpr(inner, [])
         if isinstance(inner, ClosedJaxpr) and len(inner.jaxpr.invars) == len(x):
             return self.inlined(inner, x)
-        if name in SAME:
-            return [self.build.add(SAME[name], *x)]
+        if name in SIMPLE:
+            row = SIMPLE[name]
+            add = self._reduced if row.reduces else self._elementwise
+            return [add(row, equation, *x)]
         rule: Callable[..., int] | None = getattr(self, f"_{name}", None)
         if rule is None:
             raise unsupported(name)
@@ -250,21 +241,20 @@ class _Lowering:
         left, right = self._operand(equation, 0, x), self._operand(equation, 1, y)
         return self.build.add("dot", left, right, settings=settings)
 
-    def _reduced(self, equation: Any, x: int) -> int:
-        name = REDUCED[equation.primitive.name]
-        axes = tuple(int(axis) for axis in equation.params["axes"])
-        if name == "sum" or self._rank(x) == 0:
-            x = self._operand(equation, 0, x)
-        return self.build.add(name, x, settings=axes)
+    def _elementwise(self, row: OperationType, equation: Any, *x: int) -> int:
+        return self.build.add(row.name, *x)
 
-    _reduce_sum = _reduce_max = _reduce_min = _reduce_or = _reduce_and = _reduced
+    def _reduced(self, row: OperationType, equation: Any, x: int) -> int:
+        if row.name == "sum" or self._rank(x) == 0:
+            x = self._operand(equation, 0, x)
+        return self.build.add(row.name, x, settings=tuple(map(int, equation.params["axes"])))
 
 
 def unsupported(name: str) -> InputError:
     """The error for what has no plain operation."""
     return InputError(
         f"the model computes with JAX's '{name}', for which setwise.scoring has no operation; "
-        "add a rule to setwise/graph/tracing.py, or write the model with others"
+        "add a rule to setwise/scoring/tracing.py, or write the model with other functions"
     )
 
 

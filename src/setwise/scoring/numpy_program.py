@@ -1,0 +1,416 @@
+"""A graph made ready to run in NumPy: constants computed, steps compiled, memory planned.
+
+The table of operations says what each step computes. Here are faster ways for some: products are
+the fewest and largest calls of BLAS that the layout allows, adding axes of length one is an index,
+and results are written over values that nobody needs again.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from setwise._shapes import Bool, Float32
+from setwise.scoring.graph import Graph, Operation, computed
+from setwise.scoring.operations import OPERATIONS, Settings, Shape, Spec, free_axes
+from setwise.scoring.simplify import Folded, complete, folded
+
+VIEWS = ("reshape", "transpose", "slice", "broadcast")
+GIVEN = ("input", "weight", "literal", "size", "broadcast")
+
+Product = Callable[[Any, Any], np.ndarray]
+Values = list[Any]
+"""The value of every operation, then the number of sets and the number of items."""
+Step = Callable[[Values], None]
+
+NUMBERS_PER_BLOCK = 120_000
+"""Of the largest value of a block: blocks that stay in the processor's cache are fastest."""
+FEWEST_ITEMS_PER_BLOCK = 400
+"""With fewer, the overhead of each call of NumPy costs more than the cache saves."""
+
+ALONE = 262_144
+"""Multiplications up to which OpenBLAS, which NumPy comes with, uses one thread. More threads wait
+for one another: where the cores are busy, as in a service, a product then takes a hundred times as
+long, and where they are not, it gains little at such sizes."""
+FEWEST_ROWS = 4
+
+
+def product_of(settings: Settings, left: Spec, right: Spec, constant: Any) -> Product:
+    """A function of the left and the right value; ``constant`` is the right one if it is known.
+
+    >>> x = np.arange(6, dtype=np.float32).reshape(1, 2, 3)
+    >>> over = ((2,), (0,), (), ())
+    >>> w = np.ones(3, np.float32)
+    >>> times = product_of(over, Spec(("sets", "items", 3), "float32"), Spec((3,), "float32"), w)
+    >>> times(x, w).tolist()
+    [[3.0, 12.0]]
+    """
+    summed_left, summed_right, kept_left, kept_right = settings
+    rows = free_axes(len(left.shape), summed_left, kept_left)
+    columns = free_axes(len(right.shape), summed_right, kept_right)
+    order_left, order_right = (*kept_left, *rows, *summed_left), (
+        *kept_right, *summed_right, *columns
+    )  # fmt: skip
+    if constant is None:
+        return _of_values(order_left, order_right, len(kept_left), len(rows), len(columns))
+    kept = tuple(right.shape[axis] for axis in kept_right)
+    terms = [right.shape[axis] for axis in summed_right]
+    width = tuple(right.shape[axis] for axis in columns)
+    matrix = np.ascontiguousarray(
+        constant.transpose(order_right).reshape(*kept, int(np.prod(terms)), -1)
+    )
+    if not kept:
+        return _by_matrix(order_left, len(rows), matrix, width)
+    return _by_matrices(order_left, len(rows), matrix, kept, width)
+
+
+def _by_matrix(order: tuple[int, ...], rows: int, matrix: np.ndarray, width: Any) -> Product:
+    """All rows times one matrix."""
+    terms, columns = matrix.shape
+    plain = order == tuple(range(len(order)))
+    at_once = _rows_at_once(terms, columns)
+
+    def product(x: np.ndarray, _: Any) -> np.ndarray:
+        x = x if plain else x.transpose(order)
+        flat = x.reshape(-1, terms)
+        if len(flat) <= at_once:
+            out = np.dot(flat, matrix)
+        else:
+            out = np.empty((len(flat), columns), np.float32)
+            _in_parts(flat, matrix, out, at_once)
+        return out.reshape(x.shape[:rows] + width)
+
+    return product
+
+
+def _by_matrices(
+    order: tuple[int, ...], rows: int, matrices: np.ndarray, kept: tuple[Any, ...], width: Any
+) -> Product:
+    """A matrix for each member of an ensemble: one call a member, for the rows of all sets.
+
+    The result lies in memory as rows x members x columns, whatever its axes: so do biases, and
+    long runs of memory are what NumPy adds fastest.
+    """
+    k, terms, columns = len(kept), matrices.shape[-2], matrices.shape[-1]
+    inner, outer = (*range(1, k + 1), 0, k + 1), (*range(rows, rows + k), *range(rows))
+    at_once = _rows_at_once(terms, columns)
+
+    def product(x: np.ndarray, _: Any) -> np.ndarray:
+        x = x.transpose(order)
+        free = x.shape[k : k + rows]
+        flat = x.reshape(*kept, -1, terms)
+        out = np.empty((flat.shape[-2], *kept, columns), np.float32)
+        if len(out) <= at_once:
+            np.matmul(flat, matrices, out=out.transpose(inner))
+        else:
+            _in_parts(flat, matrices, out.transpose(inner), at_once)
+        whole = out.reshape(free + kept + width)
+        return whole.transpose(outer + tuple(range(rows + k, whole.ndim)))
+
+    return product
+
+
+def _rows_at_once(terms: int, columns: int) -> int:
+    return max(FEWEST_ROWS, ALONE // (terms * columns))
+
+
+def _in_parts(x: np.ndarray, matrices: np.ndarray, out: np.ndarray, at_once: int) -> None:
+    """``x @ matrices`` into ``out``, so many rows in each call of BLAS."""
+    *kept, rows, terms = x.shape
+    whole = rows // at_once * at_once
+    parts = x[..., :whole, :].reshape(*kept, -1, at_once, terms)
+    into = out[..., :whole, :].reshape(*kept, -1, at_once, out.shape[-1])
+    np.matmul(parts, matrices[..., None, :, :], out=into)
+    if whole < rows:
+        np.matmul(x[..., whole:, :], matrices, out=out[..., whole:, :])
+
+
+def _of_values(
+    left: tuple[int, ...], right: tuple[int, ...], kept: int, rows: int, columns: int
+) -> Product:
+    """Of two values that the data decide: one call a set."""
+    summed = len(left) - kept - rows
+    matrices = rows == 1 and summed == 1
+
+    def product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        x, y = x.transpose(left), y.transpose(right)
+        if matrices and columns == 1:
+            return np.matmul(_for_blas(x), _for_blas(y))
+        shape = x.shape[: kept + rows] + y.shape[y.ndim - columns :]
+        terms = int(np.prod(x.shape[kept + rows :]))
+        a = _for_blas(x if matrices else x.reshape(*x.shape[:kept], -1, terms))
+        b = _for_blas(y.reshape(*y.shape[:kept], terms, -1))
+        return np.matmul(a, b).reshape(shape)
+
+    return product
+
+
+def _for_blas(x: np.ndarray) -> np.ndarray:
+    """The array itself if BLAS can read its matrices, or a copy: NumPy's own product is slow."""
+    near = x.strides[-2:]
+    return x if x.itemsize in near else np.ascontiguousarray(x)
+
+
+def _as_index(old: Shape, new: Shape) -> tuple[Any, ...] | None:
+    """The index that adds and takes away axes of length one, if nothing else changes.
+
+    >>> _as_index(("sets", 8), ("sets", 1, 8))
+    (slice(None, None, None), None, slice(None, None, None))
+    """
+    if [size for size in old if size != 1] != [size for size in new if size != 1]:
+        return None
+    index: list[Any] = []
+    left, right = list(old), list(new)
+    while left or right:
+        if left and right and left[0] == right[0]:
+            left.pop(0), right.pop(0)
+            index.append(slice(None))
+        elif left and left[0] == 1:
+            left.pop(0)
+            index.append(0)
+        else:
+            right.pop(0)
+            index.append(None)
+    return tuple(index)
+
+
+# Steps
+
+
+def step_of(graph: Graph, place: int, over: int | None, arrays: Mapping[int, np.ndarray]) -> Step:
+    """What computes the value at this place; ``over`` is the input that it may write over."""
+    one = graph.operations[place]
+    row = OPERATIONS[one.name]
+    if over is not None:
+        return _in_place(one, place, over)
+    function, inputs = row.function(one.settings), one.inputs
+    index = None
+    if one.name == "reshape":
+        index = _as_index(graph.specs[inputs[0]].shape, graph.specs[place].shape)
+    if one.name == "dot":
+        left, right = (graph.specs[number] for number in inputs)
+        function = product_of(one.settings, left, right, arrays.get(inputs[1]))
+    elif index is not None:
+        function = itemgetter(index)
+    elif row.sized:
+        inputs = (*inputs, len(graph.operations), len(graph.operations) + 1)
+    return _call(function, inputs, place)
+
+
+def _call(function: Callable[..., Any], inputs: tuple[int, ...], place: int) -> Step:
+    x, y = inputs[0], inputs[-1]
+
+    def unary(v: Values) -> None:
+        v[place] = function(v[x])
+
+    def binary(v: Values) -> None:
+        v[place] = function(v[x], v[y])
+
+    def general(v: Values) -> None:
+        v[place] = function(*[v[number] for number in inputs])
+
+    return {1: unary, 2: binary}.get(len(inputs), general)
+
+
+def _in_place(one: Operation, place: int, over: int) -> Step:
+    if one.name == "where":
+        return _where_in_place(one.inputs, place, over)
+    function: Any = OPERATIONS[one.name].numpy
+    x, y = one.inputs[0], one.inputs[-1]
+
+    def unary(v: Values) -> None:
+        v[place] = function(v[x], v[x])
+
+    def binary(v: Values) -> None:
+        v[place] = function(v[x], v[y], v[over])
+
+    return unary if len(one.inputs) == 1 else binary
+
+
+def _where_in_place(inputs: tuple[int, ...], place: int, over: int) -> Step:
+    mask, x, y = inputs
+
+    def into_x(v: Values) -> None:
+        np.copyto(v[x], v[y], where=np.logical_not(v[mask]))
+        v[place] = v[x]
+
+    def into_y(v: Values) -> None:
+        np.copyto(v[y], v[x], where=v[mask])
+        v[place] = v[y]
+
+    return into_x if over == x else into_y
+
+
+# Memory
+
+
+def last_uses(graph: Graph) -> list[int]:
+    """The last operation that takes each value; beyond all of them for the result."""
+    last = list(range(len(graph.operations)))
+    for place, one in enumerate(graph.operations):
+        for number in one.inputs:
+            last[number] = place
+    last[-1] = len(last)
+    return last
+
+
+def overwritten(graph: Graph) -> list[int | None]:
+    """The input that each operation may write over: as large as its result, and needed no more.
+
+    A view shares the memory of what it views; parts of one value that do not overlap are apart.
+
+    >>> steps = [Operation("input", (), ("items", "float32", ("sets", "items"))),
+    ...          Operation("exp", (0,)), Operation("neg", (1,)), Operation("add", (1, 2))]
+    >>> overwritten(Graph(tuple(steps)))
+    [None, None, None, 1]
+    """
+    last, apart = last_uses(graph), set(_parts(graph))
+    owner: list[int | None] = []  # the operation that made the memory; none may be written over
+    chosen: list[int | None] = []
+    for place, one in enumerate(graph.operations):
+        over = None
+        if one.name in GIVEN or graph.specs[place].shape == ():
+            owned: int | None = None
+        elif one.name in VIEWS:
+            owned = owner[one.inputs[0]]
+            owned = place if owned is not None and place in apart else owned
+        else:
+            over = next(
+                (x for x in _candidates(graph, one, place)
+                 if owner[x] is not None and _free(x, place, owner, last)),
+                None,
+            )  # fmt: skip
+            owned = place if over is None else owner[over]
+        owner.append(owned)
+        chosen.append(over)
+    return chosen
+
+
+def _free(x: int, place: int, owner: list[int | None], last: list[int]) -> bool:
+    """Whether nothing after this operation looks at x's memory."""
+    return all(last[y] <= place for y, made in enumerate(owner) if made == owner[x])
+
+
+def _candidates(graph: Graph, one: Operation, place: int) -> Iterator[int]:
+    if one.name == "where" or isinstance(OPERATIONS[one.name].numpy, np.ufunc):
+        for number in one.inputs:
+            if graph.specs[number] == graph.specs[place]:
+                yield number
+
+
+def _parts(graph: Graph) -> Iterator[int]:
+    """Slices of values of which nothing but slices that do not overlap is used."""
+    takers: dict[int, list[int]] = {}
+    for place, one in enumerate(graph.operations):
+        for number in one.inputs:
+            takers.setdefault(number, []).append(place)
+    for places in takers.values():
+        parts = [graph.operations[place] for place in places]
+        if any(one.name != "slice" or one.settings[3] != 1 for one in parts):
+            continue
+        spans = sorted(one.settings[1:3] for one in parts)
+        ends = [0, *(end for _, end in spans)]
+        along = {one.settings[0] for one in parts}
+        if len(along) == 1 and all(
+            begin >= end for (begin, _), end in zip(spans, ends, strict=False)
+        ):
+            yield from places
+
+
+# Programs
+
+
+@dataclass(frozen=True, eq=False)
+class NumpyProgram:
+    """log P(x | s) of padded sets; what does not depend on the data is computed already.
+
+    Where every item is present, as in a set alone, a shorter list of steps does.
+    """
+
+    general: "Steps"
+    complete: "Steps"
+
+    @classmethod
+    def of(cls, graph: Graph, arrays: Mapping[str, np.ndarray]) -> "NumpyProgram":
+        """The program of a model's graph."""
+        plain = folded(graph, arrays)
+        short = Folded(complete(plain.graph), plain.arrays)
+        return cls(Steps.of(*plain), Steps.of(*short))
+
+    def __call__(
+        self,
+        items: Float32[np.ndarray, "sets items features"],
+        present: Bool[np.ndarray, "sets items"],
+    ) -> Float32[np.ndarray, "sets items"]:
+        """A block of sets at a time."""
+        sets, width = present.shape
+        if sets == 0:
+            return np.empty((0, width), np.float32)
+        steps = self.complete if present.all() else self.general
+        with np.errstate(all="ignore"):
+            block = steps.sets_per_block(width)
+            if sets <= block:
+                return steps(items, present)
+            out = np.empty((sets, width), np.float32)
+            for begin in range(0, sets, block):
+                part = slice(begin, begin + block)
+                out[part] = steps(items[part], present[part])
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The operations of a graph as a list of functions, each with the values to forget after it."""
+
+    values: tuple[Any, ...]
+    inputs: tuple[tuple[int, str], ...]
+    steps: tuple[tuple[Step, tuple[int, ...]], ...]
+    largest: tuple[tuple[int, int], ...]
+    """How many numbers a set's values have: so many, times a power of its items."""
+
+    @classmethod
+    def of(cls, graph: Graph, arrays: Mapping[str, np.ndarray]) -> "Steps":
+        """Compile a graph, with its arrays in place."""
+        values: list[Any] = [None] * (len(graph.operations) + 2)
+        inputs, steps, known = [], [], {}
+        last, over = last_uses(graph), overwritten(graph)
+        for place, one in enumerate(graph.operations):
+            if one.name == "input":
+                inputs.append((place, one.settings[0]))
+            elif one.name == "weight":
+                values[place] = known[place] = arrays[one.settings[0]]
+            elif one.name == "literal":
+                values[place] = np.asarray(computed(one, ()))
+            else:
+                dead = tuple(x for x in set(one.inputs) if last[x] == place and x not in known)
+                steps.append((step_of(graph, place, over[place], known), dead))
+        return cls(tuple(values), tuple(inputs), tuple(steps), _largest(graph))
+
+    def sets_per_block(self, items: int) -> int:
+        """How many sets of so many items to take at a time."""
+        numbers = max(count * items**power for count, power in self.largest)
+        return max(1, NUMBERS_PER_BLOCK // numbers, FEWEST_ITEMS_PER_BLOCK // items)
+
+    def __call__(self, items: np.ndarray, present: np.ndarray) -> np.ndarray:
+        """The result for one block."""
+        values = list(self.values)
+        values[-2:] = present.shape
+        for place, name in self.inputs:
+            values[place] = items if name == "items" else present
+        for step, dead in self.steps:
+            step(values)
+            for number in dead:
+                values[number] = None
+        return values[-3]
+
+
+def _largest(graph: Graph) -> tuple[tuple[int, int], ...]:
+    counts: dict[int, int] = {0: 1}
+    for spec in graph.specs:
+        if "sets" in spec.shape:
+            power = spec.shape.count("items")
+            fixed = int(np.prod([size for size in spec.shape if isinstance(size, int)]))
+            counts[power] = max(counts.get(power, 1), fixed)
+    return tuple((count, power) for power, count in counts.items())
