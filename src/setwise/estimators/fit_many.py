@@ -62,7 +62,7 @@ def fit_together(
     ]
     members = [member for task, one in enumerate(fitted) for member in one.members(task)]
     fits = fit_population(blueprint, sizes, tasks, members)
-    check_fits(members, fits)
+    check_fits(members, fits, name_tasks=True)
     made = iter(fits)
     for one, (schema, _), task in zip(fitted, learned, tasks, strict=True):
         one.learned(schema, list(islice(made, one.ensemble)), task.valid)

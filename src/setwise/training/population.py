@@ -190,8 +190,12 @@ def fit_population(
     return [fits[number] for number in range(len(members))]
 
 
-def check_fits(members: Sequence[Member], fits: Sequence[Fit | None]) -> None:
-    """Refuse fits that gave no model, or whose loss was not a number; None is one that never was.
+def check_fits(
+    members: Sequence[Member], fits: Sequence[Fit | None], name_tasks: bool = False
+) -> None:
+    """Refuse fits that gave no model, or whose loss was not a number; None did not train.
+
+    With ``name_tasks``, the error says which pair of training and validation sets it was.
 
     >>> bad = Fit(None, ({"epoch": 0, "loss": math.nan},), -1, diverged=True)
     >>> check_fits([Member(seed=3)], [bad])
@@ -199,13 +203,15 @@ def check_fits(members: Sequence[Member], fits: Sequence[Fit | None]) -> None:
     ...
     setwise._errors.InputError: training diverged in epoch 0 (its loss is nan); use a learning ...
     """
-    several = len({one.task for one in members}) > 1
     for member, one in zip(members, fits, strict=True):
         if one is None or not one.history:
             continue
         last, rate = one.history[-1], member.options.learning_rate
-        who = "training" if len(members) == 1 else f"training with seed {member.seed}"
-        who += f" on pair {member.task}" if several else ""
+        who = "training"
+        if name_tasks:
+            who += f" with seed {member.seed} on pair {member.task}"
+        elif len(members) > 1:
+            who += f" with seed {member.seed}"
         if not math.isfinite(last["loss"]):
             raise InputError(
                 f"{who} diverged in epoch {last['epoch']} (its loss is {last['loss']}); "
