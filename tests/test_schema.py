@@ -189,7 +189,9 @@ def test_a_rare_flag_and_a_long_tail_are_sound():
 @pytest.mark.parametrize("feature", ["x", "impute(x)"])
 def test_values_far_from_training_data_are_refused_by_their_row(value, feature):
     schema = Schema.fit(one_column(VALUES, feature))
-    with pytest.raises(InputError, match=r"'x' is -?1e.* at row 7, too far .* more than 1e.07 standard dev"):
+    with pytest.raises(
+        InputError, match=r"'x' is -?1e.* at row 7, too far .* more than 1e.07 standard dev"
+    ):
         schema.encode(one_column(with_value(value), feature))
     assert np.isfinite(schema.encode(one_column(with_value(1e6), feature)).items).all()
 

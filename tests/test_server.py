@@ -19,7 +19,7 @@ from serving import Direct, Got, asked, read_trips, trips
 from setwise._errors import InputError
 from setwise.choices.reading import records
 from setwise.server import Limits, Settings
-from setwise.server.metrics import EVENTS, Metrics
+from setwise.server.metrics import EVENTS, ServiceMetrics
 from setwise.server.service import SMALL_BODY
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
@@ -702,7 +702,7 @@ def test_counts_of_several_processes_add_up():
 
     counts = np.zeros((2, COUNTERS), np.int64)
     for process in range(2):
-        metrics = Metrics(counts, process)
+        metrics = ServiceMetrics(counts, process)
         metrics.answered("/v1/predict", 200, 0.004)
         for event in EVENTS:
             metrics.add(event, 3)
@@ -712,7 +712,7 @@ def test_counts_of_several_processes_add_up():
     assert 'le="0.005"} 2' in text
     assert "setwise_sets_scored_total 6" in text
     assert "setwise_model_loaded_timestamp_seconds 3" in text
-    Metrics(counts, 0)  # one that died is replaced
+    ServiceMetrics(counts, 0)  # one that died is replaced
     assert "setwise_requests_in_flight 3" in metrics.text()
 
 

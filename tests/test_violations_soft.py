@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import setwise as sw
 from setwise.choices import Schema
-from setwise.choices.alternatives import Alternatives
-from setwise.choices.pairs import Pairs
+from setwise.choices.alternatives import Alternatives, Pairs
 from setwise.models import ZOO, Ensemble
 from setwise.violations import Violations, soft, violation_capacity, without_each
 from setwise.violations.bootstrap import LevelMatrix, SetMean, bootstrap, bootstrap_interval

@@ -1,7 +1,4 @@
-"""How much memory there is.
-
-Choices as the numbers that models see: standardised columns, of all sets or of some.
-"""
+"""Choices as the numbers that models see: standardised columns, of all sets or of some."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

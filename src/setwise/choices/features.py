@@ -74,6 +74,14 @@ class NumberTransform:
         # Logarithms of times or of large amounts differ in digits that float32 does not have.
         return self.function(values.astype(np.float64, copy=False))
 
+    def defined(self, values: Num[np.ndarray, " n"]) -> Float[np.ndarray, " seen"]:
+        """The transformed numbers of those that have a value.
+
+        >>> TRANSFORMS["sqrt"].defined(np.array([-1.0, 1.0, 4.0])).tolist()
+        [1.0, 2.0]
+        """
+        return self(values[~self.undefined(values)])
+
 
 TRANSFORMS: dict[str, NumberTransform] = {
     "none": NumberTransform(np.asarray, np.asarray),

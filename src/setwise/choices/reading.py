@@ -1,6 +1,7 @@
-"""Choice sets as plain values in the table's own columns: what a service takes, and a sample is.
+"""Reading tables as choices: every check of outside data happens here, once.
 
-The door: every check of outside data happens here, once; inside, code assumes it is sound.
+Inside the library, code assumes that choices are valid. The other direction is here too: choices
+as plain records, as a service takes them.
 """
 
 import re

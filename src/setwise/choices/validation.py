@@ -1,8 +1,6 @@
-"""From rows in any order to sets that lie side by side.
+"""Checks of a table's columns, the grouping of its rows into sets, and the chosen item of each set.
 
-Checks of single columns: what no model can take is refused, with its row and a remedy.
-
-Which item of each set was chosen, and what becomes of sets with none or several.
+What no model can take is refused, with its place and a remedy.
 """
 
 from collections.abc import Collection

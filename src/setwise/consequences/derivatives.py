@@ -19,7 +19,7 @@ from setwise import _masked
 from setwise._errors import InputError
 from setwise._types import Array, Items, Mask
 from setwise.choices import Choices, Encoded, Schema
-from setwise.choices.pairs import Pairs
+from setwise.choices.alternatives import Pairs
 from setwise.estimators import Estimator
 from setwise.models import Model
 from setwise.training.device import DeviceData, gather, to_device

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from setwise._arguments import checked, columns, optional, text
 from setwise._page import notebook_html
-from setwise.choices.pairs import Pairs
+from setwise.choices.alternatives import Pairs
 from setwise.consequences.derivatives import sensitivity
 from setwise.consequences.moved import BOTH, warn_of_derived
 from setwise.estimators import Estimator

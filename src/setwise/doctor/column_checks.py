@@ -14,7 +14,8 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Float
 
-from setwise.doctor.column import Examined, transformed
+from setwise.choices.features import TRANSFORMS
+from setwise.doctor.examined import Examined
 from setwise.doctor.report import Finding, counted, percent
 
 MOSTLY = 0.95
@@ -40,14 +41,14 @@ def wrong_transform(one: Examined) -> Iterator[Finding]:
         message = f"feature '{one.feature}' needs numbers, but column '{name}' is a {one.kind}"
         yield Finding("error", "wrong-transform", message, f"use {name} as it is", name)
         return
-    bad = one.values <= 0 if transform == "log" else one.values < 0
+    function = TRANSFORMS[transform]
+    bad = function.undefined(one.values)
     if bad.any():
-        what = "not positive" if transform == "log" else "negative"
-        helps = transform == "log" and not (one.values < 0).any()
+        helps = function.domain == "positive" and not (one.values < 0).any()
         yield Finding(
             "error", "wrong-transform",
-            f"column '{name}' is {what} in {counted(int(bad.sum()), 'row', len(bad))}, so that "
-            f"'{one.feature}' has no value there",
+            f"column '{name}' is {function.outside} in {counted(int(bad.sum()), 'row', len(bad))}, "
+            f"so that '{one.feature}' has no value there",
             f"use log1p({name})" if helps else f"use {name} as it is, or correct it",
             name, **one.sets.rows_where(bad),
         )  # fmt: skip
@@ -165,9 +166,9 @@ def outliers(one: Examined) -> Iterator[Finding]:
         low, high = min(low, 0.0), max(high, 0.0)
     if one.sample.min() >= low and one.sample.max() <= high and len(one.sample) >= len(one.values):
         return
-    seen = np.full(len(one.values), np.nan)
-    fine = np.isfinite(one.values) & _has_value(one)
-    seen[fine] = transformed(one.values[fine], one.feature.transform)
+    seen, function = np.full(len(one.values), np.nan), TRANSFORMS[one.feature.transform]
+    fine = np.isfinite(one.values) & ~function.undefined(one.values)
+    seen[fine] = function(one.values[fine])
     far = (seen < low) | (seen > high)
     if not far.any():
         return
@@ -195,13 +196,6 @@ def _judged(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " some"]:
     """The values, without zeros where many of them are."""
     other = values[values != 0]
     return other if len(other) < (1 - MANY_ZEROS) * len(values) else values
-
-
-def _has_value(one: Examined) -> np.ndarray:
-    transform = one.feature.transform
-    if transform == "none":
-        return np.ones(len(one.values), bool)
-    return one.values > 0 if transform == "log" else one.values >= 0
 
 
 def _as_seen(one: Examined) -> str:
@@ -232,7 +226,7 @@ def _cure(one: Examined) -> str:
         return f"clip {name} or transform it before reading"
     options = ("log", "sqrt") if least > 0 else ("log1p", "sqrt")
     judged = _judged(one.sample)
-    left = {option: abs(_skewness(transformed(judged, option))) for option in options}
+    left = {option: abs(_skewness(TRANSFORMS[option].defined(judged))) for option in options}
     best = min(left, key=lambda option: left[option])
     if left[best] >= abs(_skewness(judged)):
         return f"clip {name} or transform it before reading"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from setwise.choices import Choices, Feature, open_choices, verify
 from setwise.choices.features import default_items
 from setwise.choices.stored import SUFFIX
 from setwise.choices.tables import listed
-from setwise.doctor.column import Examined, features_of, understood
 from setwise.doctor.column_checks import (
     constant,
     early_dates,
@@ -31,8 +30,9 @@ from setwise.doctor.column_checks import (
     wrong_type,
 )
 from setwise.doctor.derived import Products
-from setwise.doctor.leaks import Answers, leak
-from setwise.doctor.report import SEVERITIES, Examination, Finding, Summary
+from setwise.doctor.examined import Examined, ExaminedSets, features_of, understood
+from setwise.doctor.leaks import ChoiceLeaks, leak
+from setwise.doctor.report import SEVERITIES, Examination, Finding, TableSummary
 from setwise.doctor.set_checks import (
     SET_CHECKS,
     Deviations,
@@ -42,12 +42,7 @@ from setwise.doctor.set_checks import (
     single_items,
     summary,
 )
-from setwise.doctor.sets import Sets
-from setwise.doctor.source import Source, open_source
-
-if TYPE_CHECKING:
-    import polars as pl
-
+from setwise.doctor.source import Source, as_polars, open_source
 
 Role = Literal["item", "context"]
 OnColumn = Callable[[str, int, int], None]
@@ -126,14 +121,15 @@ def examine(
 def _examine_source(
     source: Source, set: str, chosen: str, features: dict[str, tuple[Feature, Role]], tell: OnColumn
 ) -> Examination:
-    bare = Summary(source.rows, len(source.names))
+    bare = TableSummary(source.rows, len(source.names))
     findings: list[Finding] = []
     if source.rows == 0:
         empty = Finding("error", "empty-table", "the table has no rows", "give it at least one set")
         return _examination(source.label, bare, [*findings, empty])
-    ids, choice = (series for _, series in source.each([set, chosen]))
+    raw_ids, choice = (series for _, series in source.each([set, chosen]))
+    ids = as_polars(raw_ids)
     findings += missing_ids(set, ids)
-    sets = Sets.of(ids)
+    sets = ExaminedSets.of(ids)
     if len(sets) == 0:
         return _examination(source.label, bare, findings)
     known, wrong = marks(chosen, choice, sets)
@@ -141,16 +137,16 @@ def _examine_source(
     findings += wrong
     hashes = RowHashes(source.rows, source.compares_rows)
     hashes.add(ids)
-    hashes.add(choice)
+    hashes.add(as_polars(choice))
     others = [name for name in source.names if name not in (set, chosen)]
     if not source.compares_rows:
         others = [name for name in others if name in features]
     across, about_columns = _Across(sets), []
 
-    def columns() -> "Iterator[tuple[pl.Series, Feature, Role]]":
+    def columns() -> Iterator[tuple[Any, Feature, Role]]:
         for done, (name, series) in enumerate(source.each(others)):
             tell(name, done, len(others))
-            hashes.add(series)
+            hashes.add(as_polars(series))
             if name in features:
                 yield series, *features[name]
 
@@ -184,7 +180,7 @@ def _examine_choices(choices: Choices, label: str, tell: OnColumn) -> Examinatio
             )
         )  # fmt: skip
         choices = choices.take(np.arange(0, len(choices), step))
-    sets = Sets.of_choices(choices)
+    sets = ExaminedSets.of_choices(choices)
     across = _Across(sets)
     findings += single_items(sets)
     count = len(roles.items) + len(roles.context)
@@ -197,8 +193,8 @@ def _examine_choices(choices: Choices, label: str, tell: OnColumn) -> Examinatio
 class _Across:
     """Checks that look at several columns at once, of sets at even distances."""
 
-    def __init__(self, sets: Sets):
-        self._deviations, self._answers = Deviations(sets), Answers(sets)
+    def __init__(self, sets: ExaminedSets):
+        self._deviations, self._answers = Deviations(sets), ChoiceLeaks(sets)
         self._products = Products(sets)
         self._leaks: list[str] = []
 
@@ -224,7 +220,7 @@ class _Across:
 
 
 def _side_by_side(
-    columns: "Iterator[tuple[pl.Series, Feature, Role]]", sets: Sets
+    columns: Iterator[tuple[Any, Feature, Role]], sets: ExaminedSets
 ) -> Iterator[tuple[Examined, list[Finding]]]:
     """Examine columns in threads, in order, with at most ``AT_ONCE`` of them in memory."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
@@ -238,7 +234,7 @@ def _side_by_side(
 
 
 def _examined(
-    series: "pl.Series", feature: Feature, role: Role, sets: Sets
+    series: Any, feature: Feature, role: Role, sets: ExaminedSets
 ) -> tuple[Examined, list[Finding]]:
     column, trouble = understood(feature.column, series, feature.category)
     if sets.order is not None:
@@ -251,7 +247,7 @@ def _about(one: Examined) -> list[Finding]:
     return [finding for check in COLUMN_CHECKS for finding in check(one)]
 
 
-def _examination(label: str, numbers: Summary, findings: list[Finding]) -> Examination:
+def _examination(label: str, numbers: TableSummary, findings: list[Finding]) -> Examination:
     worst_first = sorted(findings, key=lambda one: SEVERITIES.index(one.severity))
     return Examination(label, numbers, tuple(worst_first))
 

@@ -24,9 +24,8 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from setwise.choices import Choices
 from setwise.choices.columns import Column
-from setwise.doctor.column import Examined, features_of
+from setwise.doctor.examined import Examined, ExaminedSets, features_of
 from setwise.doctor.report import Finding, percent
-from setwise.doctor.sets import Sets
 
 FIRST = 0.95
 BEATEN = 0.97
@@ -178,7 +177,7 @@ REPEATED = 10  # sets that share a value, for it to count
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class ChoiceLeak:
     """A column that determines the choice, with that of the alternatives (or several, or none)."""
 
     column: str
@@ -206,10 +205,10 @@ class Answer:
 
 
 @dataclass
-class Answers:
+class ChoiceLeaks:
     """Columns of sets at even distances, and which of them hold the answer."""
 
-    sets: Sets
+    sets: ExaminedSets
     fixed: dict[str, Column] = field(default_factory=dict)
     """One value a set: columns that are the same for all items of each."""
     varying: dict[str, Column] = field(default_factory=dict)
@@ -240,7 +239,7 @@ class Answers:
         elif one.role == "item":
             self.varying[one.name] = column
 
-    def found(self, leaks: tuple[str, ...] = (), certain: bool = True) -> Iterator[Answer]:
+    def found(self, leaks: tuple[str, ...] = (), certain: bool = True) -> Iterator[ChoiceLeak]:
         """The columns that hold the answer; those that leak by themselves are not looked at.
 
         Without ``certain`` it is enough that no set contradicts.
@@ -256,12 +255,12 @@ class Answers:
                 continue
             equal = [names for names in others if self._equal(column, names, certain)]
             if equal:
-                yield Answer(name, equal[0], equal=True)
+                yield ChoiceLeak(name, equal[0], equal=True)
                 continue
             surprise = {names: self._mapped(column, names, certain) for names in (*others, ())}
             best = max(surprise, key=lambda names: surprise[names])
             if surprise[best] > SURPRISE:
-                yield Answer(name, best, equal=False)
+                yield ChoiceLeak(name, best, equal=False)
 
     def _codes(self, names: tuple[str, ...], sets: int) -> Int[np.ndarray, " rows"]:
         """The alternative of each row by these columns together; by none, its place in the set."""
@@ -331,8 +330,8 @@ def giveaways(choices: Choices) -> list[Finding]:
     It is cheap enough for every fit: nearly all columns fail in the first sets.
     """
     few = _sample(choices, FIRST_SETS)
-    sets = Sets.of_choices(few)
-    suspects, answers = set(), Answers(sets)
+    sets = ExaminedSets.of_choices(few)
+    suspects, answers = set(), ChoiceLeaks(sets)
     for one in features_of(few, sets):
         answers.add(one)
         if any(leak(one, exact=True)):
@@ -340,9 +339,9 @@ def giveaways(choices: Choices) -> list[Finding]:
     if not suspects and not any(answers.found(certain=False)):
         return []
     many = _sample(choices, SETS)
-    sets = Sets.of_choices(many)
+    sets = ExaminedSets.of_choices(many)
     findings: list[Finding] = []
-    answers = Answers(sets)
+    answers = ChoiceLeaks(sets)
     for one in features_of(many, sets):
         if one.name in suspects:
             findings += leak(one, exact=True)

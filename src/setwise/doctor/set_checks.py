@@ -6,15 +6,14 @@ Pairs of features that are one another's multiples within sets.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Int
 
 from setwise.choices.column_types import EXACT
-from setwise.doctor.column import understood
-from setwise.doctor.report import Finding, Summary, counted
-from setwise.doctor.sets import EXAMPLES, Sets, comparable
+from setwise.doctor.examined import EXAMPLES, ExaminedSets, comparable, understood
+from setwise.doctor.report import Finding, TableSummary, counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,7 +22,7 @@ from dataclasses import dataclass, field
 
 from jaxtyping import Float
 
-from setwise.doctor.column import Examined
+from setwise.doctor.examined import Examined
 
 BARS = 12
 
@@ -53,7 +52,7 @@ def missing_ids(name: str, ids: "pl.Series") -> Iterator[Finding]:
 
 
 def marks(
-    name: str, series: "pl.Series", sets: Sets
+    name: str, series: Any, sets: ExaminedSets
 ) -> tuple[Bool[np.ndarray, " rows"] | None, list[Finding]]:
     """The chosen column as booleans, and what is wrong with it.
 
@@ -86,7 +85,7 @@ def marks(
     return (values == 1 if only_gaps else None), [finding]
 
 
-def without_choice(sets: Sets) -> Iterator[Finding]:
+def without_choice(sets: ExaminedSets) -> Iterator[Finding]:
     """Sets in which nothing is marked as chosen."""
     if sets.marks is not None and (none := sets.choices == 0).any():
         yield Finding(
@@ -99,7 +98,7 @@ def without_choice(sets: Sets) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def several_choices(sets: Sets) -> Iterator[Finding]:
+def several_choices(sets: ExaminedSets) -> Iterator[Finding]:
     """Sets in which more than one item is marked."""
     if sets.marks is not None and (several := sets.choices > 1).any():
         chosen = sets.rows_where(sets.marks & sets.spread(several))
@@ -112,7 +111,7 @@ def several_choices(sets: Sets) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def single_items(sets: Sets) -> Iterator[Finding]:
+def single_items(sets: ExaminedSets) -> Iterator[Finding]:
     """Sets of one item, where there is nothing to choose."""
     if (single := sets.sizes == 1).any():
         yield Finding(
@@ -124,7 +123,7 @@ def single_items(sets: Sets) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def rows_apart(sets: Sets) -> Iterator[Finding]:
+def rows_apart(sets: ExaminedSets) -> Iterator[Finding]:
     """Rows of one set that do not follow each other."""
     if sets.order is None:
         return
@@ -145,13 +144,13 @@ SET_CHECKS = (without_choice, several_choices, single_items, rows_apart)
 
 def summary(
     sizes: Int[np.ndarray, " sets"], choices: int | None, rows: int, columns: int
-) -> Summary:
+) -> TableSummary:
     """The table in numbers."""
     low, high = int(sizes.min()), int(sizes.max())
     edges = np.unique(np.linspace(low, high + 1, min(BARS, high + 1 - low) + 1).round().astype(int))
     counts, _ = np.histogram(sizes, edges)
     bars = zip(edges[:-1].tolist(), (edges[1:] - 1).tolist(), counts.tolist(), strict=True)
-    return Summary(
+    return TableSummary(
         rows, columns, len(sizes), choices,
         low, float(np.median(sizes)), float(sizes.mean()), high, tuple(bars),
     )  # fmt: skip
@@ -205,7 +204,7 @@ FEWEST_ROWS = 10
 class Deviations:
     """Deviations from set means, of all numbers, in sets at even distances (all, if few)."""
 
-    sets: Sets
+    sets: ExaminedSets
     names: list[str] = field(default_factory=list)
     columns: list[Float[np.ndarray, " rows"]] = field(default_factory=list)
 

@@ -12,8 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from setwise._shapes import Float, Float32
 from setwise.choices import Encoded
-from setwise.server.forms import Asked, RequestEncoder
-from setwise.server.refusals import Refused
+from setwise.server.requests import Asked, Refused, RequestEncoder
 
 ROWS_AT_A_TIME = 20_000
 """After so many rows a long request looks at the clock."""

@@ -1,7 +1,4 @@
-"""What stands before the routes: who may ask, how much at once, headers of safety, and counting.
-
-Bodies of requests, read within limits of size and time.
-"""
+"""Checks and counts around the routes: token, number of requests at once, headers, body limits."""
 
 import asyncio
 import hmac
@@ -11,9 +8,8 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from setwise.server.metrics import ROUTES
-from setwise.server.refusals import Refused
+from setwise.server.requests import Limits, Refused
 from setwise.server.service import Service
-from setwise.server.settings import Limits
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

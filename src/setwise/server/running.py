@@ -1,6 +1,6 @@
-"""Connections that do not wait for ever: requests must come to their end in time.
+"""The process, or the processes, of a service: how they start, drain and end.
 
-The process, or the processes, of a service: how they start, drain and end.
+A connection whose request does not come to its end in time is closed.
 """
 
 import asyncio
@@ -21,9 +21,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from setwise._errors import InputError
 from setwise.server.app import application
-from setwise.server.metrics import COUNTERS, Metrics
-from setwise.server.service import Service
-from setwise.server.settings import Settings
+from setwise.server.metrics import COUNTERS, ServiceMetrics
+from setwise.server.service import Service, Settings
 
 MOST_HEAD = 64 * 1024
 """The most bytes of a request before its body."""
@@ -208,4 +207,4 @@ def _work(settings: Settings, listening: socket.socket, counts: Any, place: int)
     logging.basicConfig(level=logging.INFO, format=f"%(asctime)s [{place}] %(message)s")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the parent tells the others
     shared = np.frombuffer(counts, np.int64).reshape(-1, COUNTERS)
-    _serve(Service(settings, Metrics(shared, place)), listening, os.getppid())
+    _serve(Service(settings, ServiceMetrics(shared, place)), listening, os.getppid())

@@ -11,8 +11,7 @@ from scipy.special import logsumexp
 from setwise._arguments import checked, columns, optional
 from setwise._errors import InputError
 from setwise.choices import Choices
-from setwise.choices.alternatives import Alternatives
-from setwise.choices.pairs import Pairs
+from setwise.choices.alternatives import Alternatives, Pairs
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
 from setwise.violations.bootstrap import LevelMatrix

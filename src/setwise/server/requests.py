@@ -1,9 +1,10 @@
-"""Requests to one model: their shape, made from its schema, and their values as numbers.
+"""Requests to one model: limits, shape, values as numbers, and refusals.
 
-A body is checked while it is read. msgspec says what is wrong with its shape; the client is told
-where, and what to do.
+A body is checked while it is read, by a shape made from the model's schema. msgspec says what is
+wrong with it; the client is told where, and what to do.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,8 +21,79 @@ from setwise.choices import Encoded, Schema
 from setwise.choices.encoders import OTHER, BadValue, Encoder, RowEncoder
 from setwise.choices.encoding import with_outside
 from setwise.choices.features import TRANSFORMS
-from setwise.server.refusals import Refused
-from setwise.server.settings import Limits
+
+
+class Refusal(msgspec.Struct):
+    """What went wrong: the cause with its remedy, and where in the request."""
+
+    message: str
+    where: str | None = None
+
+
+class ErrorBody(msgspec.Struct):
+    """The body of every answer that is not one."""
+
+    error: Refusal
+
+
+class Refused(Exception):
+    """The request cannot be answered; the client is told why.
+
+    >>> Refused(413, "the body is too large; send fewer sets").body()
+    b'{"error":{"message":"the body is too large; send fewer sets","where":null}}'
+    """
+
+    def __init__(self, status: int, message: str, where: str | None = None):
+        super().__init__(message)
+        self.status, self.message, self.where = status, message, where
+
+    def body(self) -> bytes:
+        """The answer's body."""
+        return msgspec.json.encode(ErrorBody(Refusal(self.message, self.where)))
+
+    def headers(self) -> dict[str, str]:
+        """The answer's headers, without its length."""
+        found = {"content-type": "application/json", "cache-control": "no-store"}
+        if self.status == 401:
+            found["www-authenticate"] = "Bearer"
+        if self.status == 503:
+            found["retry-after"] = "1"
+        if self.status in (408, 413):  # the rest of the body may never come
+            found["connection"] = "close"
+        return found
+
+
+EXPLAINED_ITEMS = 200
+"""The most items of a set to explain: the work and the answer grow with their square."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most that one request may ask, and how many may ask at once.
+
+    A process holds at most ``max_waiting`` bodies of ``max_body`` bytes in memory, and what it
+    takes to answer a few of them.
+    """
+
+    max_body: int = 16 * 1024**2
+    max_sets: int = 10_000
+    max_items: int = 1_000
+    timeout: int | float = 10.0
+    max_waiting: int = 64
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not 0 < value < math.inf:
+                option = name.replace("_", "-")
+                raise InputError(
+                    f"--{option} {value} leaves nothing to serve, or no end; give more than 0"
+                )
+
+    @property
+    def max_explained(self) -> int:
+        """The most items of a set to explain."""
+        return min(self.max_items, EXPLAINED_ITEMS)
+
 
 _WORDS = {
     "str": "text", "int": "a whole number", "float": "a number", "bool": "true or false",
