@@ -208,11 +208,11 @@ def test_another_model_may_be_beside(plain, rich, folder):
 
 
 def test_a_model_beside_must_read_the_same_columns(plain, rich, folder):
-    with pytest.raises(InputError, match="'x0' is not a column of the model's items"):
+    with pytest.raises(InputError, match="'x0' is not among the items of the first model"):
         Direct(rich.path, beside=plain.other)
     fewer = read_trips(trips(seed=0), on_none="drop")
     sw.MNL().fit(fewer).save(folder / "inside.setwise")
-    with pytest.raises(InputError, match="only one has an outside option"):
+    with pytest.raises(InputError, match="only one of the two models has an outside option"):
         Direct(rich.path, beside=folder / "inside.setwise")
     table = trips(seed=0)
     table["review"] = [0.0 if x != x else x for x in table["review"]]
@@ -460,7 +460,7 @@ def test_a_fault_of_the_service_shows_nothing_of_its_inside(client, monkeypatch,
     def fail(*_: Any) -> bytes:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr("setwise.server.answers.Side.scored", fail)
+    monkeypatch.setattr("setwise.server.answers.RequestScorer.scored", fail)
     got = client.predict(GOOD)
     assert got.status == 500
     assert b"secret" not in got.body
@@ -516,7 +516,7 @@ def test_work_that_takes_too_long_is_given_up(plain):
         return json.dumps(GOOD).encode()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("setwise.server.guard._within", whole)
+        patch.setattr("setwise.server.app._within", whole)
         patch.setattr("asyncio.timeout", lambda seconds: _Patient())
         got = client.predict(GOOD)
     assert (got.status, got.headers["retry-after"]) == (503, "1")
@@ -550,12 +550,12 @@ def test_more_requests_than_the_service_may_hold_are_refused(plain):
 
 @pytest.mark.parametrize("name", ["max_body", "max_sets", "max_items", "timeout", "max_waiting"])
 def test_limits_must_leave_something(name):
-    with pytest.raises(InputError, match="leaves nothing to serve"):
+    with pytest.raises(InputError, match="must be positive and finite"):
         Limits(**{name: 0})
 
 
 def test_a_limit_of_time_is_a_number():
-    with pytest.raises(InputError, match="leaves nothing to serve"):
+    with pytest.raises(InputError, match="must be positive and finite"):
         Limits(timeout=float("nan"))
 
 

@@ -105,7 +105,7 @@ class Choices:
         return self.table_rows
 
     def levels(self, name: str) -> Sequence[str]:
-        """The level names of an item or context column; none if it is no category."""
+        """The level names of an item or context column; none if it is not a category."""
         if name in self.context:
             return self.context[name].levels or ()
         if isinstance(self.columns, StoredColumns):

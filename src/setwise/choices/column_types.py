@@ -10,7 +10,7 @@ import numpy as np
 from setwise._errors import InputError
 from setwise._shapes import Bool, Shaped
 from setwise.choices.columns import Column
-from setwise.choices.text_values import Disguise, disguised, sorts_as_time
+from setwise.choices.text_values import MistypedText, mistyped_text, sorts_as_time
 
 EXACT = 2**53
 """Beyond, floats of 64 bits do not hold every whole number."""
@@ -59,7 +59,7 @@ class WrongType(InputError):
         problem: str,
         remedy: str = "",
         meant: Column | None = None,
-        disguise: Disguise | None = None,
+        disguise: MistypedText | None = None,
         **place: Any,
     ):
         super().__init__(f"{problem}; {remedy}" if remedy else problem, **place)
@@ -103,7 +103,7 @@ def typed(
         return column
     if column.missing.all():  # a file's empty column looks like text
         return Column(np.full(len(column.values), np.nan))
-    found = disguised(name, column, names_allowed=role in ("item", "context"))
+    found = mistyped_text(name, column, names_allowed=role in ("item", "context"))
     if found is not None:
         raise WrongType(
             found.message, found.remedy, column, found,

@@ -97,7 +97,7 @@ TRANSFORMS: dict[str, NumberTransform] = {
 
 @dataclass(frozen=True)
 class Feature:
-    """One column as the model is to see it.
+    """One column and how a model sees it.
 
     >>> Feature.parse("impute(log(price))")
     Feature(column='price', transform='log', category=False, other=False, impute=True, \
@@ -201,7 +201,7 @@ def default_items(names: Sequence[str], taken: Collection[str | None]) -> list[s
 
 @dataclass(frozen=True)
 class Roles:
-    """Which column plays which part in a table of choices."""
+    """The roles of the columns in a table of choices."""
 
     set: str
     chosen: str | None

@@ -37,7 +37,7 @@ PRIOR = 3.0  # of 0.1 to 10, the best in validation on hotels, for clicks; for b
 
 
 def in_folds(choices: Choices) -> Choices:
-    """The same choices with a fold for each set, dealt at random and always alike."""
+    """The same choices with a random fold for each set; the folds are always the same."""
     fold = np.random.default_rng(0).integers(FOLDS, size=len(choices), dtype=np.int8)
     return replace(choices, fold=fold)
 
@@ -60,7 +60,7 @@ class Tally:
             assert block.fold is not None
             fold = np.repeat(block.fold, block.sizes)
             share = np.repeat(1 / (block.sizes + block.outside), block.sizes)
-            inside = block.chosen < block.sizes  # an outside option is no row of the table
+            inside = block.chosen < block.sizes  # an outside option is not a row of the table
             taken = (block.offsets[:-1] + block.chosen)[inside]
             for name, size, (chosen, expected, rows) in zip(columns, sizes, counts, strict=True):
                 codes = np.int64(size // FOLDS)

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 
 from setwise.choices import Choices
 from setwise.choices.columns import Column
-from setwise.doctor.examined import Examined, ExaminedSets, features_of
+from setwise.doctor.examined import ExaminedFeature, ExaminedSets, features_of
 from setwise.doctor.report import Finding
 
 ROWS = 2_000
@@ -279,7 +279,7 @@ class Products:
         self._rows: Int[np.ndarray, " rows"] = np.flatnonzero(sets.spread(taken))
         self._made = Derivations(sets.owners(self._rows))
 
-    def add(self, one: Examined) -> None:
+    def add(self, one: ExaminedFeature) -> None:
         """Take a feature in."""
         self._made.add(one.name, one.column.take(self._rows), one.role == "item")
 

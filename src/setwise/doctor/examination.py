@@ -12,9 +12,8 @@ import numpy as np
 from setwise._arguments import callback, checked, columns, each, optional, text
 from setwise._errors import InputError
 from setwise.choices import Choices, Feature, open_choices, verify
-from setwise.choices.features import default_items
+from setwise.choices.reading import asked_roles, check_roles
 from setwise.choices.stored import SUFFIX
-from setwise.choices.tables import listed
 from setwise.doctor.column_checks import (
     constant,
     early_dates,
@@ -30,7 +29,7 @@ from setwise.doctor.column_checks import (
     wrong_type,
 )
 from setwise.doctor.derived import Products
-from setwise.doctor.examined import Examined, ExaminedSets, features_of, understood
+from setwise.doctor.examined import ExaminedFeature, ExaminedSets, features_of, understood
 from setwise.doctor.leaks import ChoiceLeaks, leak
 from setwise.doctor.report import SEVERITIES, Examination, Finding, TableSummary
 from setwise.doctor.set_checks import (
@@ -49,7 +48,7 @@ OnColumn = Callable[[str, int, int], None]
 AT_ONCE = 2
 MOST_ROWS = 20_000_000  # of choices; about 2 GB
 
-COLUMN_CHECKS: tuple[Callable[[Examined], Iterator[Finding]], ...] = (
+COLUMN_CHECKS: tuple[Callable[[ExaminedFeature], Iterator[Finding]], ...] = (
     wrong_type,
     wrong_transform,
     missing,
@@ -114,7 +113,14 @@ def examine(
     if set is None or chosen is None:
         role = "set" if set is None else "chosen"
         raise InputError(f"{role} is missing: name the {role} column of {source.label}")
-    features = _features(source.names, set, chosen, items, context)
+    items = [items] if isinstance(items, str) else items
+    context = [context] if isinstance(context, str) else context
+    roles = asked_roles(source.names, items, context, set=set, chosen=chosen)
+    check_roles(roles, source.names)
+    features: dict[str, tuple[Feature, Role]] = {
+        feature.column: (feature, "item") for feature in roles.items
+    }
+    features |= {feature.column: (feature, "context") for feature in roles.context}
     return _examine_source(source, set, chosen, features, tell)
 
 
@@ -198,7 +204,7 @@ class _Across:
         self._products = Products(sets)
         self._leaks: list[str] = []
 
-    def add(self, one: Examined, found: list[Finding]) -> list[Finding]:
+    def add(self, one: ExaminedFeature, found: list[Finding]) -> list[Finding]:
         """Take a feature in; what was found about it by itself comes back."""
         self._deviations.add(one)
         self._answers.add(one)
@@ -221,10 +227,10 @@ class _Across:
 
 def _side_by_side(
     columns: Iterator[tuple[Any, Feature, Role]], sets: ExaminedSets
-) -> Iterator[tuple[Examined, list[Finding]]]:
+) -> Iterator[tuple[ExaminedFeature, list[Finding]]]:
     """Examine columns in threads, in order, with at most ``AT_ONCE`` of them in memory."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        begun: deque[Future[tuple[Examined, list[Finding]]]] = deque()
+        begun: deque[Future[tuple[ExaminedFeature, list[Finding]]]] = deque()
         for series, feature, role in columns:
             begun.append(pool.submit(_examined, series, feature, role, sets))
             if len(begun) == AT_ONCE:
@@ -235,49 +241,18 @@ def _side_by_side(
 
 def _examined(
     series: Any, feature: Feature, role: Role, sets: ExaminedSets
-) -> tuple[Examined, list[Finding]]:
+) -> tuple[ExaminedFeature, list[Finding]]:
     column, trouble = understood(feature.column, series, feature.category)
     if sets.order is not None:
         column = column.take(sets.order)
-    one = Examined(feature, role, column, sets, trouble)
+    one = ExaminedFeature(feature, role, column, sets, trouble)
     return one, _about(one)
 
 
-def _about(one: Examined) -> list[Finding]:
+def _about(one: ExaminedFeature) -> list[Finding]:
     return [finding for check in COLUMN_CHECKS for finding in check(one)]
 
 
 def _examination(label: str, numbers: TableSummary, findings: list[Finding]) -> Examination:
     worst_first = sorted(findings, key=lambda one: SEVERITIES.index(one.severity))
     return Examination(label, numbers, tuple(worst_first))
-
-
-def _features(
-    names: list[str], set: str, chosen: str, items: Sequence[str] | None, context: Sequence[str]
-) -> dict[str, tuple[Feature, Role]]:
-    """The features by column, as :func:`setwise.choices.read` takes the same arguments."""
-    items = [items] if isinstance(items, str) else items
-    context = [context] if isinstance(context, str) else context
-    about_sets = [Feature.asked(text, names) for text in context]
-    if items is None:
-        taken = [set, chosen, *(feature.column for feature in about_sets)]
-        items = default_items(names, taken)
-    roles: list[tuple[Feature, Role]] = [(Feature.asked(text, names), "item") for text in items]
-    roles += [(feature, "context") for feature in about_sets]
-    for name, role in [(set, "set"), (chosen, "chosen"), *((f.column, r) for f, r in roles)]:
-        if name not in names:
-            raise InputError(f"{role} column '{name}' is not in the table; it has: "
-                             f"{listed(names)}")  # fmt: skip
-    for feature in about_sets:
-        if feature.popularity:
-            raise InputError(f"'{feature}' is among the context; popularity is for items")
-    if not items:
-        raise InputError("there are no item features; name at least one column in items")
-    used = [feature.column for feature, _ in roles]
-    for name in used:
-        if used.count(name) > 1:
-            raise InputError(f"column '{name}' is named twice among items and context; keep one")
-        if name in (set, chosen):
-            role = "set" if name == set else "chosen"
-            raise InputError(f"column '{name}' is the {role} column; it cannot be a feature too")
-    return {feature.column: (feature, role) for feature, role in roles}

@@ -1,7 +1,7 @@
 """What is under examination: the sets of a table, and its features in set order.
 
 A raw column becomes numbers, a category or dates as reading would have it. What reading refuses is
-reported as a :class:`Trouble`, and the column goes on in the type that it should have had.
+reported as a :class:`TypeProblem`, and the column goes on in the type that it should have had.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from setwise.choices import Choices, Feature
 from setwise.choices.column_types import EXACT, WrongType, typed
 from setwise.choices.columns import Column
 from setwise.choices.features import TRANSFORMS
-from setwise.choices.text_values import Disguise
+from setwise.choices.text_values import MistypedText
 
 if TYPE_CHECKING:
     import polars as pl
@@ -92,7 +92,7 @@ class ExaminedSets:
 
     @cached_property
     def telling(self) -> Bool[np.ndarray, " sets"]:
-        """Sets that tell what is preferred: exactly one choice, out of at least two items."""
+        """Sets with information: exactly one choice, out of at least two items."""
         return (self.choices == 1) & (self.sizes > 1)
 
     @cached_property
@@ -114,7 +114,7 @@ class ExaminedSets:
         return values if self.order is None else values[self.order]
 
     def spread(self, per_set: Shaped[np.ndarray, " sets"]) -> Shaped[np.ndarray, " rows"]:
-        """One value a set, repeated for each of its rows."""
+        """One value per set, repeated for each of its rows."""
         return np.repeat(per_set, self.sizes)
 
     def total(self, flags: Bool[np.ndarray, " rows"]) -> Int[np.ndarray, " sets"]:
@@ -167,8 +167,8 @@ def comparable(ids: "pl.Series") -> "pl.Series":
 
 
 @dataclass(frozen=True)
-class Trouble:
-    """Why reading refuses the type of a column, or may take it for another than was meant."""
+class TypeProblem:
+    """Why reading refuses the type of a column."""
 
     code: str
     message: str
@@ -177,7 +177,9 @@ class Trouble:
     count: int = 0
 
 
-def understood(name: str, series: Any, as_category: bool = False) -> tuple[Column, Trouble | None]:
+def understood(
+    name: str, series: Any, as_category: bool = False
+) -> tuple[Column, TypeProblem | None]:
     """The column in the type it has, or was meant to have.
 
     ``series`` is what :func:`setwise.choices.column_types.typed` takes, or a Polars series.
@@ -194,27 +196,27 @@ def understood(name: str, series: Any, as_category: bool = False) -> tuple[Colum
         if error.disguise is not None and error.meant is not None:
             return _meant(name, error.meant, error.disguise)
         column = error.meant or Column(np.full(len(series), np.nan))
-        return column, Trouble("type", error.problem, error.remedy, error.row)
+        return column, TypeProblem("type", error.problem, error.remedy, error.row)
 
 
-def _meant(name: str, column: Column, found: Disguise) -> tuple[Column, Trouble]:
+def _meant(name: str, column: Column, found: MistypedText) -> tuple[Column, TypeProblem]:
     """Text that is numbers or dates: numbers if most of it can be read so, else a category."""
     if found.kind == "dates":
-        return column, Trouble("dates-as-text", found.message, found.remedy, found.row)
+        return column, TypeProblem("dates-as-text", found.message, found.remedy, found.row)
     levels = column.levels or ()
     counts = np.bincount(column.values[column.values >= 0], minlength=len(levels))
     if max(found.readable.mean(), counts[found.readable].sum() / counts.sum()) <= 0.5:
         count = int(counts.sum())
-        return column, Trouble("numbers-as-text", found.message, found.remedy, found.row, count)
+        return column, TypeProblem("numbers-as-text", found.message, found.remedy, found.row, count)
     numbers = np.array([*map(_number, levels), None], np.float64)  # None is NaN; missing codes: -1
     return Column(numbers[column.values]), _spoiled(name, column, found.readable, counts)
 
 
-def _spoiled(name: str, column: Column, readable: np.ndarray, counts: np.ndarray) -> Trouble:
+def _spoiled(name: str, column: Column, readable: np.ndarray, counts: np.ndarray) -> TypeProblem:
     """Which values spoil a column of numbers: all, if they are text, or the most frequent ones."""
     levels = column.levels or ()
     if readable.all():
-        return Trouble(
+        return TypeProblem(
             "numbers-as-text",
             f"column '{name}' holds numbers written as text",
             f"convert it to numbers, or use category({name}) if they are names",
@@ -223,7 +225,7 @@ def _spoiled(name: str, column: Column, readable: np.ndarray, counts: np.ndarray
     wrong = np.flatnonzero(~readable)
     worst = wrong[np.argsort(-counts[wrong], kind="stable")][:3]
     shown = ", ".join(f"'{levels[code]}' ({counts[code]:,} times)" for code in worst)
-    return Trouble(
+    return TypeProblem(
         "numbers-as-text",
         f"column '{name}' is text, but most of its values are numbers; not so {shown}",
         "correct these values, leaving missing ones empty, "
@@ -245,14 +247,14 @@ SAMPLE = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Examined:
+class ExaminedFeature:
     """A feature, its column in set order, and the sets that the rows belong to."""
 
     feature: Feature
     role: Literal["item", "context"]
     column: Column
     sets: ExaminedSets
-    trouble: Trouble | None = None
+    trouble: TypeProblem | None = None
     rare: float = 0.01
 
     @property
@@ -345,14 +347,14 @@ class Examined:
         return self.filled(least - 1).astype(np.int64) - int(least)
 
 
-def features_of(choices: Choices, sets: ExaminedSets) -> Iterator[Examined]:
+def features_of(choices: Choices, sets: ExaminedSets) -> Iterator[ExaminedFeature]:
     """Every feature of choices that were read, one after the other: items', then context's."""
     for feature in choices.roles.items:
         column = choices.columns[feature.column]
-        yield Examined(feature, "item", column, sets, rare=choices.rare)
+        yield ExaminedFeature(feature, "item", column, sets, rare=choices.rare)
     for feature in choices.roles.context:
         column = choices.context[feature.column].take(sets.spread(np.arange(len(sets))))
-        yield Examined(feature, "context", column, sets, rare=choices.rare)
+        yield ExaminedFeature(feature, "context", column, sets, rare=choices.rare)
 
 
 def _whole(values: Float[np.ndarray, " n"]) -> bool:

@@ -24,7 +24,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from setwise.choices import Choices
 from setwise.choices.columns import Column
-from setwise.doctor.examined import Examined, ExaminedSets, features_of
+from setwise.doctor.examined import ExaminedFeature, ExaminedSets, features_of
 from setwise.doctor.report import Finding, percent
 
 FIRST = 0.95
@@ -34,7 +34,7 @@ FEWEST_SETS = 20
 REMEDY = "leave it out if it is known only after the choice"
 
 
-def leak(one: Examined, exact: bool = False) -> Iterator[Finding]:
+def leak(one: ExaminedFeature, exact: bool = False) -> Iterator[Finding]:
     """The first way, of those below, in which the feature tells the choice.
 
     With ``exact``, only what tells it without error, in most sets.
@@ -48,7 +48,7 @@ def leak(one: Examined, exact: bool = False) -> Iterator[Finding]:
             return
 
 
-def _copy(one: Examined, exact: bool) -> Finding | None:
+def _copy(one: ExaminedFeature, exact: bool) -> Finding | None:
     """Two values, one of which marks nearly the same rows as the chosen column does."""
     marks = one.sets.marks
     assert marks is not None
@@ -71,7 +71,7 @@ def _copy(one: Examined, exact: bool) -> Finding | None:
     return None
 
 
-def _extreme(one: Examined, exact: bool) -> Finding | None:
+def _extreme(one: ExaminedFeature, exact: bool) -> Finding | None:
     """The chosen item has the largest, or the smallest, value of its set."""
     if one.kind == "category":
         return None
@@ -80,7 +80,7 @@ def _extreme(one: Examined, exact: bool) -> Finding | None:
     return told.finding(exact, "the largest value", "the smallest value")
 
 
-def _presence(one: Examined, exact: bool) -> Finding | None:
+def _presence(one: ExaminedFeature, exact: bool) -> Finding | None:
     """The chosen item has a value where others have none, or none where others have one."""
     if not one.any_missing:
         return None
@@ -89,7 +89,7 @@ def _presence(one: Examined, exact: bool) -> Finding | None:
     return _Told(one, asked, one.sets.telling, there).finding(exact, "a value", "none")
 
 
-def _level(one: Examined, exact: bool) -> Finding | None:
+def _level(one: ExaminedFeature, exact: bool) -> Finding | None:
     """The chosen item has the level that was chosen most often in *other* sets.
 
     Rates are learned on every second set and asked of the rest, so that levels seen once or twice
@@ -128,7 +128,7 @@ def rates(
 class _Told:
     """How well a score tells the chosen item in the sets asked, of those that may be asked."""
 
-    one: Examined
+    one: ExaminedFeature
     asked: Bool[np.ndarray, " sets"]
     possible: Bool[np.ndarray, " sets"]
     score: Float[np.ndarray, " rows"]
@@ -210,7 +210,7 @@ class ChoiceLeaks:
 
     sets: ExaminedSets
     fixed: dict[str, Column] = field(default_factory=dict)
-    """One value a set: columns that are the same for all items of each."""
+    """Columns that are the same for all items of each set: one value per set."""
     varying: dict[str, Column] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -226,7 +226,7 @@ class ChoiceLeaks:
         self._known: dict[tuple[tuple[str, ...], int], Int[np.ndarray, " rows"]] = {}
         self._chosen = starts + self.sets.chosen_at[self._taken] - self.sets.offsets[self._taken]
 
-    def add(self, one: Examined) -> None:
+    def add(self, one: ExaminedFeature) -> None:
         """Take a feature in, unless it has missing values or tells the choice by itself."""
         if not len(self._taken):
             return
@@ -351,7 +351,7 @@ def giveaways(choices: Choices) -> list[Finding]:
 
 
 def _sample(choices: Choices, sets: int) -> Choices:
-    """Sets at even distances, so many at most, and not too many rows."""
+    """Sets at even distances: at most this many, and not too many rows."""
     step = max(-(-len(choices) // sets), -(-int(choices.offsets[-1]) // ROWS))
     return choices if step <= 1 else choices.take(np.arange(0, len(choices), step))
 

@@ -1,7 +1,4 @@
-"""What an examination found: findings with their place and remedy, and the table in numbers.
-
-An examination as one self-contained HTML page: no request to the network.
-"""
+"""What an examination found: findings with place and remedy, as values and as an HTML page."""
 
 import html
 from collections.abc import Iterator
@@ -158,7 +155,7 @@ BODY = """<p>{summary}</p>
 <p>{verdict}. An error is what reading refuses; a warning can be read, but may mislead a model. Rows
 count from 0.</p>
 {findings}
-<h2>Items a set</h2>
+<h2>Items per set</h2>
 <table class="bars"><tbody>{bars}</tbody></table>
 """
 

@@ -1,9 +1,4 @@
-"""Checks of the sets and of what was chosen in them.
-
-Rows that repeat an earlier row in every column, found without having all columns at once.
-
-Pairs of features that are one another's multiples within sets.
-"""
+"""Checks of the sets and their choices, of repeated rows, and of collinear features."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -22,7 +17,7 @@ from dataclasses import dataclass, field
 
 from jaxtyping import Float
 
-from setwise.doctor.examined import Examined
+from setwise.doctor.examined import ExaminedFeature
 
 BARS = 12
 
@@ -216,7 +211,7 @@ class Deviations:
         self._owner = np.repeat(np.arange(len(sizes)), sizes)
         self._number = len(sizes)
 
-    def add(self, one: Examined) -> None:
+    def add(self, one: ExaminedFeature) -> None:
         """Take a feature in, if its numbers can be compared."""
         if one.role != "item" or one.kind != "number" or one.feature.transform != "none":
             return

@@ -55,7 +55,7 @@ class ServiceMetrics:
         self._events[_EVENT[event]] += count
 
     def set(self, event: str, value: int) -> None:
-        """Note a value that is no count."""
+        """Set a value that is not a count."""
         self._events[_EVENT[event]] = value
 
     def text(self) -> str:

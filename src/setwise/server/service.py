@@ -27,9 +27,15 @@ from setwise.choices.encoders import MISSING, Encoder
 from setwise.choices.features import TRANSFORMS
 from setwise.scoring.model_file import Artifact
 from setwise.scoring.scorer import Scorer
-from setwise.server.answers import Deadline, Side, explain, predict
+from setwise.server.answers import Deadline, RequestScorer, explain, predict
 from setwise.server.metrics import ServiceMetrics
-from setwise.server.requests import Asked, Form, Limits, Refused, RequestEncoder
+from setwise.server.requests import (
+    Limits,
+    ParsedRequest,
+    RequestEncoder,
+    RequestError,
+    RequestFormat,
+)
 
 LOG = logging.getLogger("setwise.server")
 
@@ -38,7 +44,7 @@ Samples = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Settings:
-    """A service: the model file, the file of the model shown beside it, limits and token."""
+    """Settings of a service: the model file, a second model to compare with, limits and token."""
 
     model: Path
     beside: Path | None = None
@@ -47,7 +53,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.token is not None and not (self.token.isascii() and self.token.strip()):
-            raise InputError("the token is empty or not plain ASCII; write another one")
+            raise InputError("the token must be plain ASCII and not empty; choose another one")
 
 
 def described(schema: Schema, samples: Samples) -> list[dict[str, Any]]:
@@ -113,30 +119,30 @@ SECONDS_TO_TRY = 60.0
 
 @dataclass(frozen=True, eq=False)
 class ServedModel:
-    """A loaded model; nothing in it changes, so a request that holds it sees one model only."""
+    """A loaded model. It never changes, so that a whole request is answered by one model."""
 
-    form: Form
-    model: Side
-    beside: Side | None
+    form: RequestFormat
+    model: RequestScorer
+    beside: RequestScorer | None
     limits: Limits
     about: bytes
     """What ``/v1/model`` answers."""
     checksum: str
 
-    def read(self, body: bytes) -> Asked:
+    def read(self, body: bytes) -> ParsedRequest:
         """The request in a body."""
         return self.form.read(body, self.limits)
 
-    def predict(self, asked: Asked, deadline: Deadline) -> bytes:
+    def predict(self, asked: ParsedRequest, deadline: Deadline) -> bytes:
         """What ``/v1/predict`` answers."""
         return predict(asked, self.model, self.beside, deadline)
 
-    def explain(self, asked: Asked, deadline: Deadline) -> bytes:
+    def explain(self, asked: ParsedRequest, deadline: Deadline) -> bytes:
         """What ``/v1/explain`` answers."""
         if len(asked.sets) > 1:
-            raise Refused(422, f"explain takes one set, not {len(asked.sets):,}", "sets")
+            raise RequestError(422, f"explain takes one set, not {len(asked.sets):,}", "sets")
         if asked.rows > self.limits.max_explained:
-            raise Refused(
+            raise RequestError(
                 413,
                 f"the set has {asked.rows:,} items; explain takes at most "
                 f"{self.limits.max_explained}",
@@ -146,11 +152,11 @@ class ServedModel:
 
 
 def load(settings: Settings) -> ServedModel:
-    """Read the model's file, and that of the model beside it, and try whether they answer."""
+    """Read the model's file, and that of the second model, and check that they can answer."""
     artifact = Artifact.read(settings.model)
     scorer = Scorer.of(artifact, settings.model)
-    form = Form.of(scorer.schema, settings.limits)
-    model = Side(RequestEncoder.of(scorer.schema, form), scorer.row_log_probabilities)
+    form = RequestFormat.of(scorer.schema, settings.limits)
+    model = RequestScorer(RequestEncoder.of(scorer.schema, form), scorer.row_log_probabilities)
     beside = _beside(settings, artifact, form, model.encoder)
     checksum = hashlib.sha256(settings.model.read_bytes()).hexdigest()
     served = ServedModel(form, model, beside, settings.limits, b"", checksum)
@@ -172,16 +178,16 @@ def load(settings: Settings) -> ServedModel:
 
 
 def _beside(
-    settings: Settings, artifact: Artifact, form: Form, encoder: RequestEncoder
-) -> Side | None:
+    settings: Settings, artifact: Artifact, form: RequestFormat, encoder: RequestEncoder
+) -> RequestScorer | None:
     if settings.beside is not None:
         other = Artifact.read(settings.beside)
         scorer = Scorer.of(other, settings.beside)
         own = RequestEncoder.of(scorer.schema, form, own=artifact.schema)
-        return Side(own, scorer.row_log_probabilities)
+        return RequestScorer(own, scorer.row_log_probabilities)
     if "mnl" not in artifact.beside:
         return None
-    return Side(encoder, partial(mnl_log_probabilities, artifact.beside["mnl"]))
+    return RequestScorer(encoder, partial(mnl_log_probabilities, artifact.beside["mnl"]))
 
 
 def mnl_log_probabilities(
@@ -202,17 +208,17 @@ def mnl_log_probabilities(
 
 
 def _takes(served: ServedModel, sample: dict[str, Any]) -> bool:
-    """Whether the model can answer a set of its own sample: levels may be in held out sets only."""
+    """Whether the model can answer a set of its sample; it may have levels unknown in training."""
     body = msgspec.json.encode({"sets": [sample]})
     try:
         served.predict(served.read(body), Deadline.after(SECONDS_TO_TRY))
-    except Refused:
+    except RequestError:
         return False
     return True
 
 
-def _try(model: Side, schema: Schema) -> None:
-    """Score a set of three average items: a model that cannot is not taken into service."""
+def _try(model: RequestScorer, schema: Schema) -> None:
+    """Score a set of three average items; refuse a model that cannot."""
     width, context = len(schema.item_names), len(schema.context_names)
     average = Encoded(
         np.zeros((3, width), np.float32), np.zeros((1, context), np.float32),
@@ -228,11 +234,11 @@ def _try(model: Side, schema: Schema) -> None:
 
 SMALL_BODY = 32 * 1024
 SMALL_ROWS = 300
-"""What is answered at once: some two milliseconds' work at most."""
+"""Requests up to these sizes are answered at once: two milliseconds of work at most."""
 THREADS = 4
 SECONDS_BETWEEN_LOOKS = 0.5
 
-Work = Callable[[ServedModel, Asked, Deadline], bytes]
+Work = Callable[[ServedModel, ParsedRequest, Deadline], bytes]
 Signature = tuple[tuple[int, int, int] | None, ...]
 
 
@@ -251,12 +257,12 @@ class Service:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="setwise-answer")
 
     async def answer(
-        self, body: bytes, rows: Callable[[Asked], int], work: Work, deadline: Deadline
+        self, body: bytes, rows: Callable[[ParsedRequest], int], work: Work, deadline: Deadline
     ) -> bytes:
-        """Do the work that a body asks for; ``rows`` says how many rows there are to score."""
+        """Answer a body; ``rows`` gives the number of rows to score."""
         served = self.served  # the whole request sees this model, whatever comes in its place
 
-        def whole() -> tuple[Asked, bytes]:
+        def whole() -> tuple[ParsedRequest, bytes]:
             deadline.check()
             asked = served.read(body)
             return asked, work(served, asked, deadline)
@@ -272,7 +278,7 @@ class Service:
         return done
 
     async def watch(self) -> None:
-        """Take every new model file over, until cancelled; one that is broken changes nothing."""
+        """Load every new model file, until cancelled; a broken file changes nothing."""
         while True:
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
             signature = self._signature()
@@ -287,14 +293,14 @@ class Service:
             served = await asyncio.to_thread(load, self.settings)
         except InputError as error:
             self.metrics.add("failed_loads")
-            LOG.error("the new %s is not taken over, the old model stays: %s", name, error)
+            LOG.error("the new %s is not used, the old model stays: %s", name, error)
         except Exception:
             self.metrics.add("failed_loads")
-            LOG.exception("the new %s is not taken over, the old model stays", name)
+            LOG.exception("the new %s is not used, the old model stays", name)
         else:
             self.served = served
             self._note_load()
-            LOG.info("took the new %s over (sha256 %s)", name, served.checksum[:12])
+            LOG.info("now using the new %s (sha256 %s)", name, served.checksum[:12])
 
     def _note_load(self) -> None:
         self.metrics.add("loads")
@@ -305,7 +311,7 @@ class Service:
         return tuple(None if path is None else _of_file(path) for path in paths)
 
     def close(self) -> None:
-        """Let the threads go."""
+        """Stop the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
