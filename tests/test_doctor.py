@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import setwise as sw
 from setwise.choices import save_choices
-from setwise.doctor import Examination, Finding, Summary, column, examine, source, write_page
+from setwise.doctor import Examination, Finding, TableSummary, examine, examined, source, write_page
 from setwise.doctor.derived import derived
 from setwise.doctor.leaks import giveaways
 
@@ -78,7 +78,7 @@ def test_the_summary_counts_sets_items_and_choices():
     frame = pl.DataFrame(
         {"trip": [1, 1, 2, 2, 2, 3, 3], "taken": [0, 1, 1, 0, 0, 1, 0], "x": range(7)}
     )
-    assert examine(frame, **ROLES).summary == Summary(
+    assert examine(frame, **ROLES).summary == TableSummary(
         7, 3, 3, 3, 2, 2.0, 7 / 3, 3, ((2, 2, 2), (3, 3, 1))
     )
 
@@ -655,7 +655,7 @@ def test_the_page_is_whole_and_escaped(tmp_path):
         "error", "missing", "column '<b>' is missing", "fill & go", "<b>", (1,), ("2",), 9
     )
     examination = Examination(
-        "<script>", Summary(9, 2, 1, 1, 9, 9.0, 9.0, 9, ((9, 9, 1),)), (finding,)
+        "<script>", TableSummary(9, 2, 1, 1, 9, 9.0, 9.0, 9, ((9, 9, 1),)), (finding,)
     )
     write_page(examination, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text("utf-8")
@@ -905,7 +905,7 @@ def test_a_dummy_interacted_column_has_no_outliers():
 
 
 def test_no_transform_is_advised_that_would_fail(monkeypatch):
-    monkeypatch.setattr(column, "SAMPLE", 40)  # rows that are not looked at may be zero
+    monkeypatch.setattr(examined, "SAMPLE", 40)  # rows that are not looked at may be zero
     values = np.exp(2 * np.abs(NOISE)) + 1
     for worst, remedy in ((0.0, "use log1p(x)"), (-1.0, "clip x"), (1.0, "use log(x)")):
         values[1] = worst  # 40 of 240 rows at even distances: 0, 6, 12, ...

@@ -19,7 +19,7 @@ from serving import Direct, Got, asked, read_trips, trips
 from setwise._errors import InputError
 from setwise.choices.reading import records
 from setwise.server import Limits, Settings
-from setwise.server.metrics import EVENTS, Metrics
+from setwise.server.metrics import EVENTS, ServiceMetrics
 from setwise.server.service import SMALL_BODY
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
@@ -208,11 +208,11 @@ def test_another_model_may_be_beside(plain, rich, folder):
 
 
 def test_a_model_beside_must_read_the_same_columns(plain, rich, folder):
-    with pytest.raises(InputError, match="'x0' is not a column of the model's items"):
+    with pytest.raises(InputError, match="'x0' is not among the items of the first model"):
         Direct(rich.path, beside=plain.other)
     fewer = read_trips(trips(seed=0), on_none="drop")
     sw.MNL().fit(fewer).save(folder / "inside.setwise")
-    with pytest.raises(InputError, match="only one has an outside option"):
+    with pytest.raises(InputError, match="only one of the two models has an outside option"):
         Direct(rich.path, beside=folder / "inside.setwise")
     table = trips(seed=0)
     table["review"] = [0.0 if x != x else x for x in table["review"]]
@@ -460,7 +460,7 @@ def test_a_fault_of_the_service_shows_nothing_of_its_inside(client, monkeypatch,
     def fail(*_: Any) -> bytes:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr("setwise.server.answers.Side.scored", fail)
+    monkeypatch.setattr("setwise.server.answers.RequestScorer.scored", fail)
     got = client.predict(GOOD)
     assert got.status == 500
     assert b"secret" not in got.body
@@ -516,7 +516,7 @@ def test_work_that_takes_too_long_is_given_up(plain):
         return json.dumps(GOOD).encode()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("setwise.server.guard._within", whole)
+        patch.setattr("setwise.server.app._within", whole)
         patch.setattr("asyncio.timeout", lambda seconds: _Patient())
         got = client.predict(GOOD)
     assert (got.status, got.headers["retry-after"]) == (503, "1")
@@ -550,12 +550,12 @@ def test_more_requests_than_the_service_may_hold_are_refused(plain):
 
 @pytest.mark.parametrize("name", ["max_body", "max_sets", "max_items", "timeout", "max_waiting"])
 def test_limits_must_leave_something(name):
-    with pytest.raises(InputError, match="leaves nothing to serve"):
+    with pytest.raises(InputError, match="must be positive and finite"):
         Limits(**{name: 0})
 
 
 def test_a_limit_of_time_is_a_number():
-    with pytest.raises(InputError, match="leaves nothing to serve"):
+    with pytest.raises(InputError, match="must be positive and finite"):
         Limits(timeout=float("nan"))
 
 
@@ -702,7 +702,7 @@ def test_counts_of_several_processes_add_up():
 
     counts = np.zeros((2, COUNTERS), np.int64)
     for process in range(2):
-        metrics = Metrics(counts, process)
+        metrics = ServiceMetrics(counts, process)
         metrics.answered("/v1/predict", 200, 0.004)
         for event in EVENTS:
             metrics.add(event, 3)
@@ -712,7 +712,7 @@ def test_counts_of_several_processes_add_up():
     assert 'le="0.005"} 2' in text
     assert "setwise_sets_scored_total 6" in text
     assert "setwise_model_loaded_timestamp_seconds 3" in text
-    Metrics(counts, 0)  # one that died is replaced
+    ServiceMetrics(counts, 0)  # one that died is replaced
     assert "setwise_requests_in_flight 3" in metrics.text()
 
 

@@ -209,7 +209,7 @@ def test_a_new_model_is_taken_over_without_losing_a_request(tmp_path):
     assert set(seen) == set(range(6))
     assert "setwise_model_loads_total 6" in metrics
     assert "setwise_model_load_failures_total 1" in metrics
-    assert "is not taken over, the old model stays" in said
+    assert "is not used, the old model stays" in said
     assert code == 0
 
 
@@ -293,5 +293,5 @@ def test_the_token_comes_from_a_file_or_the_environment(model, tmp_path, monkeyp
     with pytest.raises(InputError, match="cannot read the token file"):
         serve._token(tmp_path / "none")
     monkeypatch.setenv("SETWISE_TOKEN", "")  # a slip, not a wish to be open
-    with pytest.raises(InputError, match="the token is empty"):
+    with pytest.raises(InputError, match="the token must be plain ASCII"):
         Settings(model, token=serve._token(None))

@@ -16,9 +16,8 @@ import setwise as sw
 from setwise import _arrayfile
 from setwise.choices import Schema, encoding, open_choices, save_choices, verify
 from setwise.choices import choices as choices_module
-from setwise.choices.columns import Column
+from setwise.choices.columns import Column, Levels, StoredColumns
 from setwise.choices.encoding import available_bytes
-from setwise.choices.mapped import Levels, StoredColumns
 
 PER_SET = ("offsets", "rows", "set_ids", "chosen", "weight", "group", "time")
 

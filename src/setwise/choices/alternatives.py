@@ -1,4 +1,4 @@
-"""Which alternative each row is: the level of a column, or the one of several 0/1 columns."""
+"""Which alternative each row is, and numbers for pairs of items of a set."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from setwise.choices.tables import open_table
 
 OUTSIDE = "outside option"
 MISSING = "missing"
-MOST = 100  # a matrix of more levels is for nobody to read, and fills the memory
+MOST = 100  # a larger matrix cannot be read by people, and fills the memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,7 @@ def shown(names: Sequence[str]) -> str:
 
 
 def column_of(data: Any, choices: Choices, name: str) -> Column:
-    """A column with one value a row, set after set: a feature, or another of the table's."""
+    """A column with one value per row, set after set: a feature, or another of the table's."""
     if name in choices.columns:
         return choices.columns[name]
     if name in choices.context:

@@ -11,9 +11,8 @@ from setwise import _arguments
 from setwise._errors import InputError
 from setwise._page import notebook_html
 from setwise._shapes import Float, Int, Shaped
-from setwise.choices.columns import Column, rows_of
+from setwise.choices.columns import Column, StoredColumns, rows_of
 from setwise.choices.features import Roles
-from setwise.choices.mapped import StoredColumns
 
 ROWS_A_BLOCK = 1_000_000
 SETS_SHOWN, ROWS_SHOWN, COLUMNS_SHOWN = 3, 12, 20  # in a notebook
@@ -106,7 +105,7 @@ class Choices:
         return self.table_rows
 
     def levels(self, name: str) -> Sequence[str]:
-        """The level names of an item or context column; none if it is no category."""
+        """The level names of an item or context column; none if it is not a category."""
         if name in self.context:
             return self.context[name].levels or ()
         if isinstance(self.columns, StoredColumns):

@@ -188,7 +188,7 @@ class Encoder:
             kind in ("category", "popularity") or not levels
         )
         if not names or not numbers or not fits:
-            raise InputError(f"the levels or values of column '{feature.column}' are not sound")
+            raise InputError(f"the levels or values of column '{feature.column}' are not valid")
         return cls(feature, kind, levels, plain["median"], values)
 
 

@@ -1,7 +1,4 @@
-"""How much memory there is.
-
-Choices as the numbers that models see: standardised columns, of all sets or of some.
-"""
+"""Choices as the numbers that models see: standardised columns, of all sets or of some."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +16,7 @@ from setwise.choices.encoders import LARGEST, BadValue, FeatureEncoder, Part, Ve
 
 
 def available_bytes() -> int | None:
-    """What can be used before the system runs out; None where it does not say (not on Linux)."""
+    """Memory that can be used, in bytes; None where the system does not say (not on Linux)."""
     told = Path("/proc/meminfo")
     if not told.exists():
         return None
@@ -100,7 +97,7 @@ class Encoding:
         outside: bool,
         tables: Mapping[str, Float64[np.ndarray, "codes m"]] | None = None,
     ) -> "Encoding":
-        """Look every level up once, so that parts are cheap; ``tables`` are those known already."""
+        """Look up every level once, so that parts are cheap; ``tables`` are known already."""
         known = tables or {}
 
         def bind(one: FeatureEncoder, where: Mapping[str, Column]) -> FeatureEncoder:

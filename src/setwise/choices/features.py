@@ -74,6 +74,14 @@ class NumberTransform:
         # Logarithms of times or of large amounts differ in digits that float32 does not have.
         return self.function(values.astype(np.float64, copy=False))
 
+    def defined(self, values: Num[np.ndarray, " n"]) -> Float[np.ndarray, " seen"]:
+        """The transformed numbers of those that have a value.
+
+        >>> TRANSFORMS["sqrt"].defined(np.array([-1.0, 1.0, 4.0])).tolist()
+        [1.0, 2.0]
+        """
+        return self(values[~self.undefined(values)])
+
 
 TRANSFORMS: dict[str, NumberTransform] = {
     "none": NumberTransform(np.asarray, np.asarray),
@@ -89,7 +97,7 @@ TRANSFORMS: dict[str, NumberTransform] = {
 
 @dataclass(frozen=True)
 class Feature:
-    """One column as the model is to see it.
+    """One column and how a model sees it.
 
     >>> Feature.parse("impute(log(price))")
     Feature(column='price', transform='log', category=False, other=False, impute=True, \
@@ -193,7 +201,7 @@ def default_items(names: Sequence[str], taken: Collection[str | None]) -> list[s
 
 @dataclass(frozen=True)
 class Roles:
-    """Which column plays which part in a table of choices."""
+    """The roles of the columns in a table of choices."""
 
     set: str
     chosen: str | None

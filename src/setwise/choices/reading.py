@@ -1,6 +1,7 @@
-"""Choice sets as plain values in the table's own columns: what a service takes, and a sample is.
+"""Reading tables as choices: every check of outside data happens here, once.
 
-The door: every check of outside data happens here, once; inside, code assumes it is sound.
+Inside the library, code assumes that choices are valid. The other direction is here too: choices
+as plain records, as a service takes them.
 """
 
 import re
@@ -19,8 +20,8 @@ from setwise.choices.columns import Column
 from setwise.choices.features import Feature, Roles, default_items
 from setwise.choices.schema import Schema
 from setwise.choices.table_files import CsvFormat
-from setwise.choices.tables import Table, listed, open_table
-from setwise.choices.validation import Grouping, Irregular, marks, refuse, sound, with_choice
+from setwise.choices.tables import Table, listed, open_table, require_column
+from setwise.choices.validation import Grouping, Irregular, marks, refuse, valid_column, with_choice
 
 SETS_IN_SAMPLE = 24
 ROWS_IN_SAMPLE = 2_400
@@ -102,14 +103,14 @@ def read(
 
     Args:
         table: a path to Parquet or CSV, a Polars or pandas frame, a mapping of arrays, or a
-            matrix; with a matrix, ``set`` and ``chosen`` are vectors (``set`` holds one id a row,
+            matrix; with a matrix, ``set`` and ``chosen`` are vectors (``set`` holds one id per row,
             or the sizes of consecutive sets as LightGBM's ``group`` does).
         set: the column that names the choice set of each row.
         chosen: the 0/1 column that marks the chosen item; leave it out for prediction.
         items: features of items, as names or expressions such as ``log(price)``
             (see :mod:`setwise.choices.features`); by default every column without another role.
         context: features of the whole set (the person, the search), constant within a set.
-        weight: a positive weight a set.
+        weight: a column with a positive weight per set.
         group: a column such as the user's id, for splits that keep each user on one side.
         time: a column to split by time.
         on_none: sets without a choice: "error", "drop", or "outside" (an outside option joins
@@ -139,14 +140,32 @@ def read(
                 f"{role}= must be the name of a column, not {type(name).__name__}; "
                 "vectors (of set and chosen) go with a matrix"
             )
-    context_features = tuple(Feature.asked(text, opened.names) for text in context)
-    if items is None:
-        taken = [*named.values(), *(feature.column for feature in context_features)]
-        items = default_items(opened.names, taken)
-    features = tuple(Feature.asked(text, opened.names) for text in items)
-    roles = Roles(set, chosen, features, context_features, weight, group, time)
+    roles = asked_roles(opened.names, items, context, **named)
     _check_parts(roles)
     return read_as(roles, opened, irregular, rare)
+
+
+def asked_roles(
+    names: Sequence[str],
+    items: Sequence[str] | None,
+    context: Sequence[str],
+    *,
+    set: str,
+    chosen: str | None,
+    weight: str | None = None,
+    group: str | None = None,
+    time: str | None = None,
+) -> Roles:
+    """The roles that a user gives to the columns of a table, with features as expressions.
+
+    Without ``items``, every column that has no other role is one.
+    """
+    around = tuple(Feature.asked(text, names) for text in context)
+    if items is None:
+        taken = [set, chosen, weight, group, time, *(feature.column for feature in around)]
+        items = default_items(names, taken)
+    features = tuple(Feature.asked(text, names) for text in items)
+    return Roles(set, chosen, features, around, weight, group, time)
 
 
 def _expressions(name: str, given: Any) -> list[str] | None:
@@ -165,7 +184,7 @@ def _expressions(name: str, given: Any) -> list[str] | None:
 
 
 def _check_parts(roles: Roles) -> None:
-    """Refuse a column that plays two parts which exclude each other."""
+    """Refuse a column that has two roles which exclude each other."""
     features = {feature.column: "feature" for feature in roles.items + roles.context}
     parts = {"set": roles.set, "chosen": roles.chosen, "weight": roles.weight}
     others = {"group": roles.group, "time": roles.time}
@@ -196,16 +215,20 @@ def read_as(
 
     Text in the columns ``names`` is known to be names, however much they look like numbers.
     """
-    _check_roles(roles, table)
+    if table.rows == 0:
+        raise InputError("the table is empty; it needs at least one set of items")
+    check_roles(roles, table.names)
     ids = table.ids(roles.set, "set")
     kept, duplicates = _without_duplicates(table, irregular, roles.set, ids)
     grouping = Grouping.of(roles.set, ids, kept)
     columns = {
-        feature.column: sound(table, feature, "item", names).take(grouping.order)
+        feature.column: valid_column(table, feature, "item", names).take(grouping.order)
         for feature in roles.items
     }
     context = {
-        feature.column: grouping.once_a_set(sound(table, feature, "context", names), feature.column)
+        feature.column: grouping.once_per_set(
+            valid_column(table, feature, "context", names), feature.column
+        )
         for feature in roles.context
     }
     choices = Choices(
@@ -270,18 +293,17 @@ def from_matrix(
     for role in ("set", "chosen"):
         if role in table and table[role].shape != (rows,):
             raise InputError(
-                f"{role}= has shape {table[role].shape}; a matrix of {rows} rows needs one value a "
-                "row (or, for set=, positive sizes that add up to the rows)"
+                f"{role}= has shape {table[role].shape}; a matrix of {rows} rows needs one value "
+                "per row (or, for set=, positive sizes that add up to the rows)"
             )
     return table, "set", None if chosen is None else "chosen", names
 
 
-def _check_roles(roles: Roles, table: Table) -> None:
-    if table.rows == 0:
-        raise InputError("the table is empty; it needs at least one set of items")
+def check_roles(roles: Roles, names: Sequence[str]) -> None:
+    """Refuse roles that the columns of a table cannot have."""
     for name, role in ((roles.set, "set"), (roles.chosen, "chosen"), (roles.weight, "weight")):
         if name is not None:
-            table.series(name, role)
+            require_column(name, role, names)
     if not roles.items:
         raise InputError("there are no item features; name at least one column in items")
     used = [feature.column for feature in roles.items + roles.context]
@@ -303,6 +325,9 @@ def _check_roles(roles: Roles, table: Table) -> None:
                 f"column '{name}' is the {role} column; it cannot be a feature as well",
                 column=name,
             )
+    for features, role in ((roles.items, "item"), (roles.context, "context")):
+        for feature in features:
+            require_column(feature.column, role, names)
 
 
 def _without_duplicates(
@@ -328,7 +353,7 @@ def _without_duplicates(
 def _weights(table: Table, roles: Roles, grouping: Grouping) -> Float[np.ndarray, " sets"] | None:
     if roles.weight is None:
         return None
-    column = sound(table, Feature(roles.weight), "weight")
+    column = valid_column(table, Feature(roles.weight), "weight")
     if column.kind != "number":
         raise InputError(
             f"weight column '{roles.weight}' is a {column.kind}; weights are numbers",
@@ -337,19 +362,19 @@ def _weights(table: Table, roles: Roles, grouping: Grouping) -> Float[np.ndarray
     refuse(roles.weight, column.values <= 0, "not positive", "weights are positive numbers")
     wide = (column.values > 1e30) | (column.values < 1e-30)
     refuse(roles.weight, wide, "outside 1e-30 to 1e30", "divide the weights by their mean")
-    return grouping.once_a_set(column, roles.weight).values.astype(np.float64)
+    return grouping.once_per_set(column, roles.weight).values.astype(np.float64)
 
 
 def _split_column(
     table: Table, role: Literal["group", "time"], roles: Roles, grouping: Grouping
 ) -> Shaped[np.ndarray, " sets"] | None:
-    """The column to split by, one value a set."""
+    """The column to split by, one value per set."""
     name = getattr(roles, role)
     if name is None:
         return None
     values, codes = np.unique(table.ids(name, role), return_inverse=True)
     column = Column(codes.reshape(-1).astype(np.float64))
-    return values[grouping.once_a_set(column, name).values.astype(np.int64)]
+    return values[grouping.once_per_set(column, name).values.astype(np.int64)]
 
 
 def expressions(option: str, text: str | Iterable[str]) -> list[str]:

@@ -1,24 +1,20 @@
-"""Popularity: how much more often than by chance the items with this name are chosen.
-
-``popularity(hotel)`` turns a column of names into one number. Over the training sets in which
-items of the name k were shown, with n the size of the set,
-
-    popularity(k) = log( (times chosen + 3) / (sum of 1/n + 3) ),
-
-the log ratio of choices to those expected if every item had equal chances; the threes draw names
-that were seldom shown towards 0, which is also the popularity of a name never seen.
-
-It is learned from what was chosen, so it must not be told the answer. It knows training sets only,
-as everything in a schema; and for the training sets themselves it is *cross-fitted*: they are
-dealt into folds, and the popularity that a set sees is learned from the other folds. Otherwise a
-model would learn to trust a number that holds the very choice it is to predict.
-
-The schema: how columns become the numbers that models see, fitted on training data only.
+"""The schema: how columns become the numbers that models see, fitted on training data only.
 
 Number, category and date columns become plain numeric columns, each of which is then standardised
 with the training mean and scale. The schema is plain JSON and is saved with every model.
 
-Levels of categories that all parts of the data have in common.
+**Popularity** turns a column of names into one number. Over the training sets in which items of
+the name k were shown, with n the size of the set,
+
+    popularity(k) = log( (times chosen + 3) / (sum of 1/n + 3) ),
+
+the log ratio of choices to those expected if every item had equal chances. The threes draw names
+that were seldom shown towards 0, which is also the popularity of a name never seen.
+
+Popularity is learned from what was chosen, so it must not know the answer. It is learned from
+training sets only, as everything in a schema. For the training sets themselves it is
+*cross-fitted*: they are divided into folds, and the popularity that a set sees is learned from the
+other folds. Otherwise a model would learn to trust a number that holds the very choice to predict.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +37,7 @@ PRIOR = 3.0  # of 0.1 to 10, the best in validation on hotels, for clicks; for b
 
 
 def in_folds(choices: Choices) -> Choices:
-    """The same choices with a fold for each set, dealt at random and always alike."""
+    """The same choices with a random fold for each set; the folds are always the same."""
     fold = np.random.default_rng(0).integers(FOLDS, size=len(choices), dtype=np.int8)
     return replace(choices, fold=fold)
 
@@ -64,7 +60,7 @@ class Tally:
             assert block.fold is not None
             fold = np.repeat(block.fold, block.sizes)
             share = np.repeat(1 / (block.sizes + block.outside), block.sizes)
-            inside = block.chosen < block.sizes  # an outside option is no row of the table
+            inside = block.chosen < block.sizes  # an outside option is not a row of the table
             taken = (block.offsets[:-1] + block.chosen)[inside]
             for name, size, (chosen, expected, rows) in zip(columns, sizes, counts, strict=True):
                 codes = np.int64(size // FOLDS)

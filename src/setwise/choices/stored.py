@@ -20,9 +20,8 @@ from setwise._arrayfile import ArrayFile, Stored, Writer
 from setwise._errors import InputError
 from setwise._tensorfile import made_elsewhere
 from setwise.choices.choices import Choices, Dropped
-from setwise.choices.columns import Column
+from setwise.choices.columns import Column, Levels, StoredColumn, StoredColumns
 from setwise.choices.features import Roles
-from setwise.choices.mapped import Levels, StoredColumn, StoredColumns
 
 KIND = "choices"
 SUFFIX = ".setwise-data"

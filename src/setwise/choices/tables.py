@@ -5,7 +5,7 @@ imported only when it is needed.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from setwise.choices.table_files import CsvFormat, read_file
 
 
 class Table:
-    """Named columns of equal length, with the name to use in errors."""
+    """Named columns of equal length."""
 
     def __init__(self, columns: Mapping[str, Any], rows: int, native: Any = None):
         self._columns = columns
@@ -32,12 +32,8 @@ class Table:
         return list(self._columns)
 
     def series(self, name: str, role: str) -> Any:
-        """A raw column, or an error that says which part it was to play."""
-        if name not in self._columns:
-            raise InputError(
-                f"{role} column '{name}' is not in the table; it has: {listed(self.names)}",
-                column=name,
-            )
+        """A raw column, or an error that names its role."""
+        require_column(name, role, self._columns)
         return self._columns[name]
 
     def ids(self, name: str, role: str) -> Shaped[np.ndarray, " rows"]:
@@ -165,6 +161,15 @@ def _no_table(source: Any) -> str:
         f"cannot read choices from {kind}; give a path to Parquet or CSV, a Polars or pandas "
         "frame, a mapping of arrays, or an array with set= and chosen= vectors"
     )
+
+
+def require_column(name: str, role: str, names: Collection[str]) -> None:
+    """Refuse a column that is not among the table's."""
+    if name not in names:
+        raise InputError(
+            f"{role} column '{name}' is not in the table; it has: {listed(list(names))}",
+            column=name,
+        )
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:

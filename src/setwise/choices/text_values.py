@@ -81,7 +81,7 @@ _FORMATS = {  # what a value has: how to say it, and the remedy
 
 
 @dataclass(frozen=True)
-class Disguise:
+class MistypedText:
     """Why text is not names: what it seems to be, where, and what to do."""
 
     kind: str
@@ -95,7 +95,7 @@ class Disguise:
     """Further rows that the message names."""
 
 
-def disguised(name: str, column: Column, names_allowed: bool = True) -> Disguise | None:
+def mistyped_text(name: str, column: Column, names_allowed: bool = True) -> MistypedText | None:
     """What the text of a column seems to be, if most of it is numbers or nearly all dates.
 
     Args:
@@ -104,10 +104,10 @@ def disguised(name: str, column: Column, names_allowed: bool = True) -> Disguise
         names_allowed: whether ``category(name)`` is a way out.
 
     >>> column = Column(np.array([0, 1, 0]), ("12,50", "3,10"))
-    >>> found = disguised("price", column)
+    >>> found = mistyped_text("price", column)
     >>> found.message
     "column 'price' holds numbers as text with decimal commas, such as '12,50' at row 0"
-    >>> disguised("room", Column(np.array([0, 1]), ("3-star", "A1"))) is None
+    >>> mistyped_text("room", Column(np.array([0, 1]), ("3-star", "A1"))) is None
     True
     """
     levels, codes = column.levels or (), column.values[column.values >= 0]
@@ -192,13 +192,13 @@ def _spoiled(
     column: Column,
     plain: Bool[np.ndarray, " levels"],
     names: str,
-) -> Disguise:
+) -> MistypedText:
     """Text that is mostly plain numbers is a number column with a bad value."""
     if plain.all():
         message = f"column '{name}' holds numbers written as text"
-        return Disguise("numbers", message, f"convert it to numbers{names}", 0, plain)
+        return MistypedText("numbers", message, f"convert it to numbers{names}", 0, plain)
     row, value = _first(column, ~plain)
-    return Disguise(
+    return MistypedText(
         "numbers",
         f"column '{name}' is text, but most of its values are numbers; row {row} has '{value}'",
         f"correct it{names}",
@@ -213,7 +213,7 @@ def _foreign(
     column: Column,
     plain: Bool[np.ndarray, " levels"],
     names: str,
-) -> Disguise:
+) -> MistypedText:
     """Text that is mostly numbers in formats that are not Python's."""
     numeric = np.array([one is not None for one in formats], bool)
     found = {part for one in formats for part in one or ()}
@@ -238,7 +238,7 @@ def _foreign(
         message += f" (and '{odd}' at row {other}, which is not a number)"
         also = (other,)
     remedy = "; ".join(to_do for _, to_do in listed) + names
-    return Disguise("numbers", message, remedy, row, plain, also)
+    return MistypedText("numbers", message, remedy, row, plain, also)
 
 
 def _dates(
@@ -247,13 +247,13 @@ def _dates(
     column: Column,
     plain: Bool[np.ndarray, " levels"],
     names: str,
-) -> Disguise | None:
+) -> MistypedText | None:
     looked_at = levels[:: max(1, len(levels) // LEVELS_LOOKED_AT)]
     dates = [level for level in looked_at if is_date(level)]
     if len(dates) <= 0.9 * len(looked_at):
         return None
     row = int(np.argmax(column.values == list(levels).index(dates[0])))
-    return Disguise(
+    return MistypedText(
         "dates",
         f"column '{name}' is text that looks like dates, such as '{dates[0]}' at row {row}",
         f"parse them first (Polars: str.to_date, pandas: to_datetime){names}",

@@ -1,8 +1,6 @@
-"""From rows in any order to sets that lie side by side.
+"""Checks of a table's columns, the grouping of its rows into sets, and the chosen item of each set.
 
-Checks of single columns: what no model can take is refused, with its row and a remedy.
-
-Which item of each set was chosen, and what becomes of sets with none or several.
+What no model can take is refused, with its place and a remedy.
 """
 
 from collections.abc import Collection
@@ -53,8 +51,8 @@ class Grouping:
         offsets = np.concatenate([[0], np.cumsum(np.bincount(codes))])
         return cls(set_name, kept[order], offsets, ids[order][offsets[:-1]])
 
-    def once_a_set(self, column: Column, name: str) -> Column:
-        """A column that is constant within each set, reduced to one value a set."""
+    def once_per_set(self, column: Column, name: str) -> Column:
+        """A column that is constant within each set, reduced to one value per set."""
         ordered = column.take(self.order)
         firsts = ordered.take(self.offsets[:-1])
         spread = np.repeat(firsts.values, np.diff(self.offsets))
@@ -73,7 +71,7 @@ class Grouping:
         return firsts
 
 
-def sound(table: Table, feature: Feature, role: str, names: Collection[str] = ()) -> Column:
+def valid_column(table: Table, feature: Feature, role: str, names: Collection[str] = ()) -> Column:
     """A feature's column, with every value that no model can take refused.
 
     Text in the columns ``names`` is known to be names.
@@ -173,7 +171,7 @@ def marks(table: Table, name: str) -> Bool[np.ndarray, " rows"]:
 def with_choice(
     choices: Choices, marked: Bool[np.ndarray, " rows"], irregular: Irregular
 ) -> Choices:
-    """Find the chosen item of each set; refuse, drop or give to the outside option the rest."""
+    """Find the chosen item of each set; other sets are refused, dropped, or chose the outside."""
     counts = np.add.reduceat(marked.astype(np.int64), choices.offsets[:-1])
     several, none = counts > 1, counts == 0
     name = choices.roles.set

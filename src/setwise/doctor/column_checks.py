@@ -1,11 +1,7 @@
-"""What reading refuses in a single column: missing and infinite values, wrong types and signs.
-
-The distribution of a number: skew and outliers, and the transform that cures them.
+"""Checks of a single column: what reading refuses, and what a model should not use as it is.
 
 A column that is 0 in many rows, such as a cost that counts for one mode only, is judged by its
 other values: among so many zeros all of them would look far out.
-
-Columns that a model can read but should not use as they are.
 """
 
 import re
@@ -14,14 +10,15 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Float
 
-from setwise.doctor.column import Examined, transformed
+from setwise.choices.features import TRANSFORMS
+from setwise.doctor.examined import ExaminedFeature
 from setwise.doctor.report import Finding, counted, percent
 
 MOSTLY = 0.95
 
 
-def wrong_type(one: Examined) -> Iterator[Finding]:
-    """A type that is no feature, numbers or dates that were written as text."""
+def wrong_type(one: ExaminedFeature) -> Iterator[Finding]:
+    """A type that cannot be a feature, and numbers or dates that are written as text."""
     trouble = one.trouble
     if trouble is None:
         return
@@ -31,8 +28,8 @@ def wrong_type(one: Examined) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def wrong_transform(one: Examined) -> Iterator[Finding]:
-    """A logarithm or a root of what has none."""
+def wrong_transform(one: ExaminedFeature) -> Iterator[Finding]:
+    """A logarithm or a root of numbers that have none."""
     transform, name = one.feature.transform, one.name
     if transform == "none" or (one.trouble is not None and one.trouble.code == "type"):
         return
@@ -40,20 +37,20 @@ def wrong_transform(one: Examined) -> Iterator[Finding]:
         message = f"feature '{one.feature}' needs numbers, but column '{name}' is a {one.kind}"
         yield Finding("error", "wrong-transform", message, f"use {name} as it is", name)
         return
-    bad = one.values <= 0 if transform == "log" else one.values < 0
+    function = TRANSFORMS[transform]
+    bad = function.undefined(one.values)
     if bad.any():
-        what = "not positive" if transform == "log" else "negative"
-        helps = transform == "log" and not (one.values < 0).any()
+        helps = function.domain == "positive" and not (one.values < 0).any()
         yield Finding(
             "error", "wrong-transform",
-            f"column '{name}' is {what} in {counted(int(bad.sum()), 'row', len(bad))}, so that "
-            f"'{one.feature}' has no value there",
+            f"column '{name}' is {function.outside} in {counted(int(bad.sum()), 'row', len(bad))}, "
+            f"so that '{one.feature}' has no value there",
             f"use log1p({name})" if helps else f"use {name} as it is, or correct it",
             name, **one.sets.rows_where(bad),
         )  # fmt: skip
 
 
-def missing(one: Examined) -> Iterator[Finding]:
+def missing(one: ExaminedFeature) -> Iterator[Finding]:
     """Values that are absent, and not imputed."""
     if not one.any_missing or (one.trouble is not None and one.trouble.code == "type"):
         return
@@ -88,7 +85,7 @@ def missing(one: Examined) -> Iterator[Finding]:
     )
 
 
-def infinite(one: Examined) -> Iterator[Finding]:
+def infinite(one: ExaminedFeature) -> Iterator[Finding]:
     """Infinite numbers."""
     bad = np.isinf(one.values)
     if one.kind == "number" and bad.any():
@@ -100,7 +97,7 @@ def infinite(one: Examined) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def early_dates(one: Examined) -> Iterator[Finding]:
+def early_dates(one: ExaminedFeature) -> Iterator[Finding]:
     """Dates whose year was written with two digits."""
     if one.kind != "date":
         return
@@ -114,7 +111,7 @@ def early_dates(one: Examined) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def varying_context(one: Examined) -> Iterator[Finding]:
+def varying_context(one: ExaminedFeature) -> Iterator[Finding]:
     """Features of the whole set that differ within one."""
     if one.role != "context" or not one.differs.any():
         return
@@ -126,7 +123,7 @@ def varying_context(one: Examined) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _roles(one: Examined) -> str:
+def _roles(one: ExaminedFeature) -> str:
     return "items" if one.role == "item" else "context"
 
 
@@ -138,7 +135,7 @@ MANY_ZEROS = 0.25
 ROBUST = 1.4826  # a normal distribution's standard deviation in median absolute deviations
 
 
-def skew(one: Examined) -> Iterator[Finding]:
+def skew(one: ExaminedFeature) -> Iterator[Finding]:
     """A long tail: |E (x - mean)^3 / sd^3| above 2."""
     if not _continuous(one):
         return
@@ -152,7 +149,7 @@ def skew(one: Examined) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def outliers(one: Examined) -> Iterator[Finding]:
+def outliers(one: ExaminedFeature) -> Iterator[Finding]:
     """Values further than 10 robust standard deviations from the median."""
     if not _continuous(one):
         return
@@ -161,13 +158,13 @@ def outliers(one: Examined) -> Iterator[Finding]:
     if spread == 0:
         return
     low, high = centre - FAR * spread, centre + FAR * spread
-    if len(judged) < len(one.sample):  # then 0 is no outlier either
+    if len(judged) < len(one.sample):  # then 0 is not an outlier either
         low, high = min(low, 0.0), max(high, 0.0)
     if one.sample.min() >= low and one.sample.max() <= high and len(one.sample) >= len(one.values):
         return
-    seen = np.full(len(one.values), np.nan)
-    fine = np.isfinite(one.values) & _has_value(one)
-    seen[fine] = transformed(one.values[fine], one.feature.transform)
+    seen, function = np.full(len(one.values), np.nan), TRANSFORMS[one.feature.transform]
+    fine = np.isfinite(one.values) & ~function.undefined(one.values)
+    seen[fine] = function(one.values[fine])
     far = (seen < low) | (seen > high)
     if not far.any():
         return
@@ -181,7 +178,7 @@ def outliers(one: Examined) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _continuous(one: Examined) -> bool:
+def _continuous(one: ExaminedFeature) -> bool:
     """A number with enough different values to speak of a distribution."""
     if one.kind != "number" or len(one.sample) < FEWEST_VALUES:
         return False
@@ -197,14 +194,7 @@ def _judged(values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " some"]:
     return other if len(other) < (1 - MANY_ZEROS) * len(values) else values
 
 
-def _has_value(one: Examined) -> np.ndarray:
-    transform = one.feature.transform
-    if transform == "none":
-        return np.ones(len(one.values), bool)
-    return one.values > 0 if transform == "log" else one.values >= 0
-
-
-def _as_seen(one: Examined) -> str:
+def _as_seen(one: ExaminedFeature) -> str:
     return "" if one.feature.transform == "none" else f", as {one.feature.transform},"
 
 
@@ -224,15 +214,15 @@ def _robust(values: Float[np.ndarray, " n"]) -> tuple[float, float]:
     return float(centre), spread or float(high - low) * ROBUST / 2
 
 
-def _cure(one: Examined) -> str:
+def _cure(one: ExaminedFeature) -> str:
     """The transform that leaves the least skew, if one helps."""
     name = one.name
-    least = one.lowest.min()  # of all rows: a transform that one of them has not is no cure
+    least = one.lowest.min()  # of all rows: a transform must be defined for each of them
     if one.feature.transform != "none" or least < 0:
         return f"clip {name} or transform it before reading"
     options = ("log", "sqrt") if least > 0 else ("log1p", "sqrt")
     judged = _judged(one.sample)
-    left = {option: abs(_skewness(transformed(judged, option))) for option in options}
+    left = {option: abs(_skewness(TRANSFORMS[option].defined(judged))) for option in options}
     best = min(left, key=lambda option: left[option])
     if left[best] >= abs(_skewness(judged)):
         return f"clip {name} or transform it before reading"
@@ -247,14 +237,14 @@ EVEN = 0.1
 _ID = re.compile(r"(?:^|_|[a-z](?=I))(?:id|ID|Id|code|zip|postcode|uuid|key)$")
 
 
-def constant(one: Examined) -> Iterator[Finding]:
+def constant(one: ExaminedFeature) -> Iterator[Finding]:
     """One value everywhere, or one value within every set: nothing to compare items by."""
     if one.empty or (one.any_missing and one.differs.any()):
         return
     if one.highest.max() == one.lowest.min() and not one.any_missing:
         yield Finding(
             "warning", "constant", f"column '{one.name}' has the same value in every row",
-            "leave it out: it tells nothing", one.name,
+            "leave it out: it has no information", one.name,
         )  # fmt: skip
     elif one.role == "item" and not one.differs.any():
         yield Finding(
@@ -265,7 +255,7 @@ def constant(one: Examined) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def position(one: Examined) -> Iterator[Finding]:
+def position(one: ExaminedFeature) -> Iterator[Finding]:
     """Places in a list: distinct small whole numbers from 0 or 1 in nearly every set."""
     sets = one.sets
     if one.role != "item" or one.kind != "number" or one.any_missing:
@@ -295,7 +285,7 @@ def position(one: Examined) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def identifier(one: Examined) -> Iterator[Finding]:
+def identifier(one: ExaminedFeature) -> Iterator[Finding]:
     """Whole numbers that are names: their order means nothing, and yet a model would use it."""
     if one.kind != "number" or not one.whole:
         return
@@ -315,7 +305,7 @@ def identifier(one: Examined) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def _evenly_spread(one: Examined) -> bool:
+def _evenly_spread(one: ExaminedFeature) -> bool:
     """Whether the distribution function is nearly a straight line."""
     grid = np.linspace(0, 1, 21)
     quantiles = np.quantile(one.sample, grid)
@@ -323,7 +313,7 @@ def _evenly_spread(one: Examined) -> bool:
     return bool(np.abs((quantiles - quantiles[0]) / span - grid).max() < EVEN)
 
 
-def rare_levels(one: Examined) -> Iterator[Finding]:
+def rare_levels(one: ExaminedFeature) -> Iterator[Finding]:
     """Levels of a category that are too rare to learn, and are grouped."""
     if one.kind != "category" or one.empty or one.feature.popularity:
         return

@@ -15,9 +15,8 @@ from jaxtyping import Bool, Float, Int
 
 from setwise.choices import Choices
 from setwise.choices.columns import Column
-from setwise.doctor.column import Examined, features_of
+from setwise.doctor.examined import ExaminedFeature, ExaminedSets, features_of
 from setwise.doctor.report import Finding
-from setwise.doctor.sets import Sets
 
 ROWS = 2_000
 FIRST_ROWS = 48  # nearly all combinations fail in these
@@ -115,7 +114,7 @@ class Derivations:
         """Those of sets at even distances."""
         step = max(1, -(-int(choices.offsets[-1]) // ROWS))
         some = choices if step == 1 else choices.take(np.arange(0, len(choices), step))
-        sets = Sets.of_choices(some)
+        sets = ExaminedSets.of_choices(some)
         made = cls(sets.spread(np.arange(len(sets))))
         for one in features_of(some, sets):
             made.add(one.name, one.column, one.role == "item")
@@ -274,13 +273,13 @@ def derived(choices: Choices, of: Sequence[str] | None = None) -> list[Derived]:
 class Products:
     """For an examination: which columns are products or functions of others."""
 
-    def __init__(self, sets: Sets):
+    def __init__(self, sets: ExaminedSets):
         step = max(1, -(-sets.rows // ROWS))
         taken = np.arange(len(sets)) % step == 0
         self._rows: Int[np.ndarray, " rows"] = np.flatnonzero(sets.spread(taken))
         self._made = Derivations(sets.owners(self._rows))
 
-    def add(self, one: Examined) -> None:
+    def add(self, one: ExaminedFeature) -> None:
         """Take a feature in."""
         self._made.add(one.name, one.column.take(self._rows), one.role == "item")
 

@@ -5,17 +5,15 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from setwise._arguments import callback, checked, columns, each, optional, text
 from setwise._errors import InputError
 from setwise.choices import Choices, Feature, open_choices, verify
-from setwise.choices.features import default_items
+from setwise.choices.reading import asked_roles, check_roles
 from setwise.choices.stored import SUFFIX
-from setwise.choices.tables import listed
-from setwise.doctor.column import Examined, features_of, understood
 from setwise.doctor.column_checks import (
     constant,
     early_dates,
@@ -31,8 +29,9 @@ from setwise.doctor.column_checks import (
     wrong_type,
 )
 from setwise.doctor.derived import Products
-from setwise.doctor.leaks import Answers, leak
-from setwise.doctor.report import SEVERITIES, Examination, Finding, Summary
+from setwise.doctor.examined import ExaminedFeature, ExaminedSets, features_of, understood
+from setwise.doctor.leaks import ChoiceLeaks, leak
+from setwise.doctor.report import SEVERITIES, Examination, Finding, TableSummary
 from setwise.doctor.set_checks import (
     SET_CHECKS,
     Deviations,
@@ -42,19 +41,14 @@ from setwise.doctor.set_checks import (
     single_items,
     summary,
 )
-from setwise.doctor.sets import Sets
-from setwise.doctor.source import Source, open_source
-
-if TYPE_CHECKING:
-    import polars as pl
-
+from setwise.doctor.source import Source, as_polars, open_source
 
 Role = Literal["item", "context"]
 OnColumn = Callable[[str, int, int], None]
 AT_ONCE = 2
 MOST_ROWS = 20_000_000  # of choices; about 2 GB
 
-COLUMN_CHECKS: tuple[Callable[[Examined], Iterator[Finding]], ...] = (
+COLUMN_CHECKS: tuple[Callable[[ExaminedFeature], Iterator[Finding]], ...] = (
     wrong_type,
     wrong_transform,
     missing,
@@ -119,21 +113,29 @@ def examine(
     if set is None or chosen is None:
         role = "set" if set is None else "chosen"
         raise InputError(f"{role} is missing: name the {role} column of {source.label}")
-    features = _features(source.names, set, chosen, items, context)
+    items = [items] if isinstance(items, str) else items
+    context = [context] if isinstance(context, str) else context
+    roles = asked_roles(source.names, items, context, set=set, chosen=chosen)
+    check_roles(roles, source.names)
+    features: dict[str, tuple[Feature, Role]] = {
+        feature.column: (feature, "item") for feature in roles.items
+    }
+    features |= {feature.column: (feature, "context") for feature in roles.context}
     return _examine_source(source, set, chosen, features, tell)
 
 
 def _examine_source(
     source: Source, set: str, chosen: str, features: dict[str, tuple[Feature, Role]], tell: OnColumn
 ) -> Examination:
-    bare = Summary(source.rows, len(source.names))
+    bare = TableSummary(source.rows, len(source.names))
     findings: list[Finding] = []
     if source.rows == 0:
         empty = Finding("error", "empty-table", "the table has no rows", "give it at least one set")
         return _examination(source.label, bare, [*findings, empty])
-    ids, choice = (series for _, series in source.each([set, chosen]))
+    raw_ids, choice = (series for _, series in source.each([set, chosen]))
+    ids = as_polars(raw_ids)
     findings += missing_ids(set, ids)
-    sets = Sets.of(ids)
+    sets = ExaminedSets.of(ids)
     if len(sets) == 0:
         return _examination(source.label, bare, findings)
     known, wrong = marks(chosen, choice, sets)
@@ -141,16 +143,16 @@ def _examine_source(
     findings += wrong
     hashes = RowHashes(source.rows, source.compares_rows)
     hashes.add(ids)
-    hashes.add(choice)
+    hashes.add(as_polars(choice))
     others = [name for name in source.names if name not in (set, chosen)]
     if not source.compares_rows:
         others = [name for name in others if name in features]
     across, about_columns = _Across(sets), []
 
-    def columns() -> "Iterator[tuple[pl.Series, Feature, Role]]":
+    def columns() -> Iterator[tuple[Any, Feature, Role]]:
         for done, (name, series) in enumerate(source.each(others)):
             tell(name, done, len(others))
-            hashes.add(series)
+            hashes.add(as_polars(series))
             if name in features:
                 yield series, *features[name]
 
@@ -184,7 +186,7 @@ def _examine_choices(choices: Choices, label: str, tell: OnColumn) -> Examinatio
             )
         )  # fmt: skip
         choices = choices.take(np.arange(0, len(choices), step))
-    sets = Sets.of_choices(choices)
+    sets = ExaminedSets.of_choices(choices)
     across = _Across(sets)
     findings += single_items(sets)
     count = len(roles.items) + len(roles.context)
@@ -197,12 +199,12 @@ def _examine_choices(choices: Choices, label: str, tell: OnColumn) -> Examinatio
 class _Across:
     """Checks that look at several columns at once, of sets at even distances."""
 
-    def __init__(self, sets: Sets):
-        self._deviations, self._answers = Deviations(sets), Answers(sets)
+    def __init__(self, sets: ExaminedSets):
+        self._deviations, self._answers = Deviations(sets), ChoiceLeaks(sets)
         self._products = Products(sets)
         self._leaks: list[str] = []
 
-    def add(self, one: Examined, found: list[Finding]) -> list[Finding]:
+    def add(self, one: ExaminedFeature, found: list[Finding]) -> list[Finding]:
         """Take a feature in; what was found about it by itself comes back."""
         self._deviations.add(one)
         self._answers.add(one)
@@ -224,11 +226,11 @@ class _Across:
 
 
 def _side_by_side(
-    columns: "Iterator[tuple[pl.Series, Feature, Role]]", sets: Sets
-) -> Iterator[tuple[Examined, list[Finding]]]:
+    columns: Iterator[tuple[Any, Feature, Role]], sets: ExaminedSets
+) -> Iterator[tuple[ExaminedFeature, list[Finding]]]:
     """Examine columns in threads, in order, with at most ``AT_ONCE`` of them in memory."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        begun: deque[Future[tuple[Examined, list[Finding]]]] = deque()
+        begun: deque[Future[tuple[ExaminedFeature, list[Finding]]]] = deque()
         for series, feature, role in columns:
             begun.append(pool.submit(_examined, series, feature, role, sets))
             if len(begun) == AT_ONCE:
@@ -238,50 +240,19 @@ def _side_by_side(
 
 
 def _examined(
-    series: "pl.Series", feature: Feature, role: Role, sets: Sets
-) -> tuple[Examined, list[Finding]]:
+    series: Any, feature: Feature, role: Role, sets: ExaminedSets
+) -> tuple[ExaminedFeature, list[Finding]]:
     column, trouble = understood(feature.column, series, feature.category)
     if sets.order is not None:
         column = column.take(sets.order)
-    one = Examined(feature, role, column, sets, trouble)
+    one = ExaminedFeature(feature, role, column, sets, trouble)
     return one, _about(one)
 
 
-def _about(one: Examined) -> list[Finding]:
+def _about(one: ExaminedFeature) -> list[Finding]:
     return [finding for check in COLUMN_CHECKS for finding in check(one)]
 
 
-def _examination(label: str, numbers: Summary, findings: list[Finding]) -> Examination:
+def _examination(label: str, numbers: TableSummary, findings: list[Finding]) -> Examination:
     worst_first = sorted(findings, key=lambda one: SEVERITIES.index(one.severity))
     return Examination(label, numbers, tuple(worst_first))
-
-
-def _features(
-    names: list[str], set: str, chosen: str, items: Sequence[str] | None, context: Sequence[str]
-) -> dict[str, tuple[Feature, Role]]:
-    """The features by column, as :func:`setwise.choices.read` takes the same arguments."""
-    items = [items] if isinstance(items, str) else items
-    context = [context] if isinstance(context, str) else context
-    about_sets = [Feature.asked(text, names) for text in context]
-    if items is None:
-        taken = [set, chosen, *(feature.column for feature in about_sets)]
-        items = default_items(names, taken)
-    roles: list[tuple[Feature, Role]] = [(Feature.asked(text, names), "item") for text in items]
-    roles += [(feature, "context") for feature in about_sets]
-    for name, role in [(set, "set"), (chosen, "chosen"), *((f.column, r) for f, r in roles)]:
-        if name not in names:
-            raise InputError(f"{role} column '{name}' is not in the table; it has: "
-                             f"{listed(names)}")  # fmt: skip
-    for feature in about_sets:
-        if feature.popularity:
-            raise InputError(f"'{feature}' is among the context; popularity is for items")
-    if not items:
-        raise InputError("there are no item features; name at least one column in items")
-    used = [feature.column for feature, _ in roles]
-    for name in used:
-        if used.count(name) > 1:
-            raise InputError(f"column '{name}' is named twice among items and context; keep one")
-        if name in (set, chosen):
-            role = "set" if name == set else "chosen"
-            raise InputError(f"column '{name}' is the {role} column; it cannot be a feature too")
-    return {feature.column: (feature, role) for feature, role in roles}

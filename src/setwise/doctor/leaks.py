@@ -24,9 +24,8 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from setwise.choices import Choices
 from setwise.choices.columns import Column
-from setwise.doctor.column import Examined, features_of
+from setwise.doctor.examined import ExaminedFeature, ExaminedSets, features_of
 from setwise.doctor.report import Finding, percent
-from setwise.doctor.sets import Sets
 
 FIRST = 0.95
 BEATEN = 0.97
@@ -35,7 +34,7 @@ FEWEST_SETS = 20
 REMEDY = "leave it out if it is known only after the choice"
 
 
-def leak(one: Examined, exact: bool = False) -> Iterator[Finding]:
+def leak(one: ExaminedFeature, exact: bool = False) -> Iterator[Finding]:
     """The first way, of those below, in which the feature tells the choice.
 
     With ``exact``, only what tells it without error, in most sets.
@@ -49,7 +48,7 @@ def leak(one: Examined, exact: bool = False) -> Iterator[Finding]:
             return
 
 
-def _copy(one: Examined, exact: bool) -> Finding | None:
+def _copy(one: ExaminedFeature, exact: bool) -> Finding | None:
     """Two values, one of which marks nearly the same rows as the chosen column does."""
     marks = one.sets.marks
     assert marks is not None
@@ -72,7 +71,7 @@ def _copy(one: Examined, exact: bool) -> Finding | None:
     return None
 
 
-def _extreme(one: Examined, exact: bool) -> Finding | None:
+def _extreme(one: ExaminedFeature, exact: bool) -> Finding | None:
     """The chosen item has the largest, or the smallest, value of its set."""
     if one.kind == "category":
         return None
@@ -81,7 +80,7 @@ def _extreme(one: Examined, exact: bool) -> Finding | None:
     return told.finding(exact, "the largest value", "the smallest value")
 
 
-def _presence(one: Examined, exact: bool) -> Finding | None:
+def _presence(one: ExaminedFeature, exact: bool) -> Finding | None:
     """The chosen item has a value where others have none, or none where others have one."""
     if not one.any_missing:
         return None
@@ -90,7 +89,7 @@ def _presence(one: Examined, exact: bool) -> Finding | None:
     return _Told(one, asked, one.sets.telling, there).finding(exact, "a value", "none")
 
 
-def _level(one: Examined, exact: bool) -> Finding | None:
+def _level(one: ExaminedFeature, exact: bool) -> Finding | None:
     """The chosen item has the level that was chosen most often in *other* sets.
 
     Rates are learned on every second set and asked of the rest, so that levels seen once or twice
@@ -129,7 +128,7 @@ def rates(
 class _Told:
     """How well a score tells the chosen item in the sets asked, of those that may be asked."""
 
-    one: Examined
+    one: ExaminedFeature
     asked: Bool[np.ndarray, " sets"]
     possible: Bool[np.ndarray, " sets"]
     score: Float[np.ndarray, " rows"]
@@ -178,7 +177,7 @@ REPEATED = 10  # sets that share a value, for it to count
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class ChoiceLeak:
     """A column that determines the choice, with that of the alternatives (or several, or none)."""
 
     column: str
@@ -206,12 +205,12 @@ class Answer:
 
 
 @dataclass
-class Answers:
+class ChoiceLeaks:
     """Columns of sets at even distances, and which of them hold the answer."""
 
-    sets: Sets
+    sets: ExaminedSets
     fixed: dict[str, Column] = field(default_factory=dict)
-    """One value a set: columns that are the same for all items of each."""
+    """Columns that are the same for all items of each set: one value per set."""
     varying: dict[str, Column] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -227,7 +226,7 @@ class Answers:
         self._known: dict[tuple[tuple[str, ...], int], Int[np.ndarray, " rows"]] = {}
         self._chosen = starts + self.sets.chosen_at[self._taken] - self.sets.offsets[self._taken]
 
-    def add(self, one: Examined) -> None:
+    def add(self, one: ExaminedFeature) -> None:
         """Take a feature in, unless it has missing values or tells the choice by itself."""
         if not len(self._taken):
             return
@@ -240,7 +239,7 @@ class Answers:
         elif one.role == "item":
             self.varying[one.name] = column
 
-    def found(self, leaks: tuple[str, ...] = (), certain: bool = True) -> Iterator[Answer]:
+    def found(self, leaks: tuple[str, ...] = (), certain: bool = True) -> Iterator[ChoiceLeak]:
         """The columns that hold the answer; those that leak by themselves are not looked at.
 
         Without ``certain`` it is enough that no set contradicts.
@@ -256,12 +255,12 @@ class Answers:
                 continue
             equal = [names for names in others if self._equal(column, names, certain)]
             if equal:
-                yield Answer(name, equal[0], equal=True)
+                yield ChoiceLeak(name, equal[0], equal=True)
                 continue
             surprise = {names: self._mapped(column, names, certain) for names in (*others, ())}
             best = max(surprise, key=lambda names: surprise[names])
             if surprise[best] > SURPRISE:
-                yield Answer(name, best, equal=False)
+                yield ChoiceLeak(name, best, equal=False)
 
     def _codes(self, names: tuple[str, ...], sets: int) -> Int[np.ndarray, " rows"]:
         """The alternative of each row by these columns together; by none, its place in the set."""
@@ -331,8 +330,8 @@ def giveaways(choices: Choices) -> list[Finding]:
     It is cheap enough for every fit: nearly all columns fail in the first sets.
     """
     few = _sample(choices, FIRST_SETS)
-    sets = Sets.of_choices(few)
-    suspects, answers = set(), Answers(sets)
+    sets = ExaminedSets.of_choices(few)
+    suspects, answers = set(), ChoiceLeaks(sets)
     for one in features_of(few, sets):
         answers.add(one)
         if any(leak(one, exact=True)):
@@ -340,9 +339,9 @@ def giveaways(choices: Choices) -> list[Finding]:
     if not suspects and not any(answers.found(certain=False)):
         return []
     many = _sample(choices, SETS)
-    sets = Sets.of_choices(many)
+    sets = ExaminedSets.of_choices(many)
     findings: list[Finding] = []
-    answers = Answers(sets)
+    answers = ChoiceLeaks(sets)
     for one in features_of(many, sets):
         if one.name in suspects:
             findings += leak(one, exact=True)
@@ -352,7 +351,7 @@ def giveaways(choices: Choices) -> list[Finding]:
 
 
 def _sample(choices: Choices, sets: int) -> Choices:
-    """Sets at even distances, so many at most, and not too many rows."""
+    """Sets at even distances: at most this many, and not too many rows."""
     step = max(-(-len(choices) // sets), -(-int(choices.offsets[-1]) // ROWS))
     return choices if step <= 1 else choices.take(np.arange(0, len(choices), step))
 

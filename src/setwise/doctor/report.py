@@ -45,7 +45,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Summary:
+class TableSummary:
     """The table in numbers; ``histogram`` has the least and most items of a bar, and its sets."""
 
     rows: int
@@ -82,7 +82,7 @@ class Examination:
     """
 
     table: str
-    summary: Summary
+    summary: TableSummary
     findings: tuple[Finding, ...]
 
     @property

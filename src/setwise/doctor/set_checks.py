@@ -1,20 +1,14 @@
-"""Checks of the sets and of what was chosen in them.
-
-Rows that repeat an earlier row in every column, found without having all columns at once.
-
-Pairs of features that are one another's multiples within sets.
-"""
+"""Checks of the sets and their choices, of repeated rows, and of collinear features."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Int
 
 from setwise.choices.column_types import EXACT
-from setwise.doctor.column import understood
-from setwise.doctor.report import Finding, Summary, counted
-from setwise.doctor.sets import EXAMPLES, Sets, comparable
+from setwise.doctor.examined import EXAMPLES, ExaminedSets, comparable, understood
+from setwise.doctor.report import Finding, TableSummary, counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,7 +17,7 @@ from dataclasses import dataclass, field
 
 from jaxtyping import Float
 
-from setwise.doctor.column import Examined
+from setwise.doctor.examined import ExaminedFeature
 
 BARS = 12
 
@@ -53,7 +47,7 @@ def missing_ids(name: str, ids: "pl.Series") -> Iterator[Finding]:
 
 
 def marks(
-    name: str, series: "pl.Series", sets: Sets
+    name: str, series: Any, sets: ExaminedSets
 ) -> tuple[Bool[np.ndarray, " rows"] | None, list[Finding]]:
     """The chosen column as booleans, and what is wrong with it.
 
@@ -86,7 +80,7 @@ def marks(
     return (values == 1 if only_gaps else None), [finding]
 
 
-def without_choice(sets: Sets) -> Iterator[Finding]:
+def without_choice(sets: ExaminedSets) -> Iterator[Finding]:
     """Sets in which nothing is marked as chosen."""
     if sets.marks is not None and (none := sets.choices == 0).any():
         yield Finding(
@@ -99,7 +93,7 @@ def without_choice(sets: Sets) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def several_choices(sets: Sets) -> Iterator[Finding]:
+def several_choices(sets: ExaminedSets) -> Iterator[Finding]:
     """Sets in which more than one item is marked."""
     if sets.marks is not None and (several := sets.choices > 1).any():
         chosen = sets.rows_where(sets.marks & sets.spread(several))
@@ -112,7 +106,7 @@ def several_choices(sets: Sets) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def single_items(sets: Sets) -> Iterator[Finding]:
+def single_items(sets: ExaminedSets) -> Iterator[Finding]:
     """Sets of one item, where there is nothing to choose."""
     if (single := sets.sizes == 1).any():
         yield Finding(
@@ -124,7 +118,7 @@ def single_items(sets: Sets) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def rows_apart(sets: Sets) -> Iterator[Finding]:
+def rows_apart(sets: ExaminedSets) -> Iterator[Finding]:
     """Rows of one set that do not follow each other."""
     if sets.order is None:
         return
@@ -145,13 +139,13 @@ SET_CHECKS = (without_choice, several_choices, single_items, rows_apart)
 
 def summary(
     sizes: Int[np.ndarray, " sets"], choices: int | None, rows: int, columns: int
-) -> Summary:
+) -> TableSummary:
     """The table in numbers."""
     low, high = int(sizes.min()), int(sizes.max())
     edges = np.unique(np.linspace(low, high + 1, min(BARS, high + 1 - low) + 1).round().astype(int))
     counts, _ = np.histogram(sizes, edges)
     bars = zip(edges[:-1].tolist(), (edges[1:] - 1).tolist(), counts.tolist(), strict=True)
-    return Summary(
+    return TableSummary(
         rows, columns, len(sizes), choices,
         low, float(np.median(sizes)), float(sizes.mean()), high, tuple(bars),
     )  # fmt: skip
@@ -205,7 +199,7 @@ FEWEST_ROWS = 10
 class Deviations:
     """Deviations from set means, of all numbers, in sets at even distances (all, if few)."""
 
-    sets: Sets
+    sets: ExaminedSets
     names: list[str] = field(default_factory=list)
     columns: list[Float[np.ndarray, " rows"]] = field(default_factory=list)
 
@@ -217,7 +211,7 @@ class Deviations:
         self._owner = np.repeat(np.arange(len(sizes)), sizes)
         self._number = len(sizes)
 
-    def add(self, one: Examined) -> None:
+    def add(self, one: ExaminedFeature) -> None:
         """Take a feature in, if its numbers can be compared."""
         if one.role != "item" or one.kind != "number" or one.feature.transform != "none":
             return

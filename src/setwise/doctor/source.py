@@ -6,9 +6,6 @@ text, and a column's type is found from its distinct values, which are fewer.
 
 import io
 from collections.abc import Iterator
-from datetime import date, datetime
-from decimal import Decimal
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +13,7 @@ import narwhals as nw
 import numpy as np
 
 from setwise.choices import Table, open_table
-from setwise.choices.column_types import family
+from setwise.choices.column_types import is_none
 from setwise.choices.table_files import check_csv, is_csv, is_there, read_file, readable
 
 if TYPE_CHECKING:
@@ -35,10 +32,10 @@ class Frame:
         # Rows of a plain mapping carry no item's name, so equal ones may be different items.
         self.compares_rows = table.native is not None
 
-    def each(self, names: list[str]) -> "Iterator[tuple[str, pl.Series]]":
+    def each(self, names: list[str]) -> Iterator[tuple[str, Any]]:
         """These columns, one after the other."""
         for name in names:
-            yield name, _from_memory(self._table.series(name, "feature"))
+            yield name, self._table.series(name, "feature")
 
 
 class ParquetFile:
@@ -62,7 +59,7 @@ class ParquetFile:
         for name in names:
             with readable(self._path):
                 series = pl.read_parquet(self._path, columns=[name], glob=False)[name]
-            yield name, _plain_objects(series)
+            yield name, series
 
 
 class CsvFile:
@@ -142,64 +139,26 @@ def _typed(text: "pl.Series", head: "pl.Series") -> "pl.Series":
     return found.gather(places.cast(pl.UInt32)).alias(text.name)
 
 
-def _from_memory(series: Any) -> "pl.Series":
-    """A column of any frame, or an array, as a Polars series."""
+def as_polars(values: Any) -> "pl.Series":
+    """A column in any form as a Polars series, to group and compare rows by; objects are text."""
     import polars as pl
 
-    if isinstance(series, nw.Series):
-        native = series.to_native()
+    if isinstance(values, nw.Series):
+        native = values.to_native()
         if isinstance(native, pl.Series):
-            return _plain_objects(native)
-        named = series.dtype in (nw.Categorical, nw.Enum)
-        if getattr(series.dtype, "time_zone", None):
-            series = series.dt.replace_time_zone(None)
-        plain = _from_array(series.to_numpy())
-        return plain.cast(pl.String).cast(pl.Categorical) if named else plain
-    return _from_array(series)
-
-
-def _from_array(values: np.ndarray) -> "pl.Series":
-    import polars as pl
-
-    if values.dtype.kind == "O":
-        return _from_objects(values.tolist())
+            values = native
+        else:
+            if getattr(values.dtype, "time_zone", None):
+                values = values.dt.replace_time_zone(None)
+            values = values.to_numpy()
+    if isinstance(values, pl.Series):
+        if values.dtype != pl.Object:
+            return values
+        values = np.array(values.to_list(), object)
     if values.dtype.kind == "M":
-        return pl.Series(values.astype("datetime64[ms]"))
+        return pl.Series(values.astype("datetime64[us]"))
     if values.dtype.kind in "biufU":
         return pl.Series(values)
-    return pl.Series([[str(value)] for value in values], dtype=pl.List(pl.String))
-
-
-def _plain_objects(series: "pl.Series") -> "pl.Series":
-    import polars as pl
-
-    return _from_objects(series.to_list()) if series.dtype == pl.Object else series
-
-
-def _from_objects(values: list) -> "pl.Series":
-    """Python objects as numbers or dates where they all are, else as text."""
-    import polars as pl
-
-    values = [None if _absent(value) else value for value in values]
-    present = [value for value in values if value is not None]
-    if all(isinstance(value, (Real, Decimal, np.bool_)) for value in present):
-        floats = [None if value is None else float(value) for value in values]
-        return pl.Series(floats, dtype=pl.Float64)
-    if all(isinstance(value, date) for value in present):
-        moments = [
-            value.replace(tzinfo=None) if isinstance(value, datetime) else value for value in values
-        ]
-        return pl.Series(moments, dtype=pl.Datetime("ms"), strict=False)
-    families = {family(type(value)) for value in present}
-    if families != {"text"}:  # reading refuses dictionaries and mixtures, as it does lists
-        wrapped = [None if value is None else [str(value)] for value in values]
-        return pl.Series(wrapped, dtype=pl.List(pl.String))
-    return pl.Series([None if value is None else str(value) for value in values], dtype=pl.String)
-
-
-def _absent(value: Any) -> bool:
-    """None, NaN and pandas' NA, the only values that are not equal to themselves."""
-    try:
-        return value is None or not bool(value == value)
-    except (TypeError, ValueError):  # pandas' NA refuses to be a boolean; so do arrays
-        return not isinstance(value, np.ndarray)
+    absent = is_none(values)
+    text = [None if gone else str(one) for one, gone in zip(values, absent, strict=True)]
+    return pl.Series(text, dtype=pl.String)

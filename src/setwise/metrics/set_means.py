@@ -227,7 +227,7 @@ def people(choices: Choices, data: Any, group: str | Group) -> Int[np.ndarray, "
         )
     _, codes = np.unique(open_table(data).ids(group, "group"), return_inverse=True)
     sets = Grouping(choices.roles.set, choices.rows, choices.offsets, choices.set_ids)
-    return numbered(sets.once_a_set(Column(codes.reshape(-1)), group).values, len(choices))
+    return numbered(sets.once_per_set(Column(codes.reshape(-1)), group).values, len(choices))
 
 
 def numbered(group: Group, sets: int) -> Int[np.ndarray, " sets"]:

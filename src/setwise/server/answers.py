@@ -12,11 +12,10 @@ from msgspec import UNSET, UnsetType
 
 from setwise._shapes import Float, Float32
 from setwise.choices import Encoded
-from setwise.server.forms import Asked, RequestEncoder
-from setwise.server.refusals import Refused
+from setwise.server.requests import ParsedRequest, RequestEncoder, RequestError
 
 ROWS_AT_A_TIME = 20_000
-"""After so many rows a long request looks at the clock."""
+"""Rows scored between two looks at the clock."""
 
 Matrix = list[list[float | None]]
 
@@ -57,20 +56,20 @@ class Explained(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Deadline:
-    """When a request has had its time."""
+    """The time by which a request must be answered."""
 
     at: float
     seconds: int | float
 
     @classmethod
     def after(cls, seconds: int | float) -> "Deadline":
-        """So many seconds from now."""
+        """A deadline this many seconds from now."""
         return cls(time.monotonic() + seconds, seconds)
 
     def check(self) -> None:
-        """Refuse to go on when the time is over."""
+        """Raise an error if the time is over."""
         if time.monotonic() > self.at:
-            raise Refused(
+            raise RequestError(
                 503,
                 f"the request took longer than {self.seconds:g} s; send fewer sets at a time, or "
                 "try again when the service is less busy",
@@ -78,8 +77,8 @@ class Deadline:
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
-    """A model that answers: the service's own, or the one beside it."""
+class RequestScorer:
+    """A model that scores requests: the one in service, or the second one for comparison."""
 
     encoder: RequestEncoder
     log_probabilities: Callable[[Encoded], Float32[np.ndarray, " rows"]]
@@ -92,7 +91,7 @@ class Side:
             logs.append(self.log_probabilities(part))
         found = logs[0] if len(logs) == 1 else np.concatenate(logs)
         if np.isnan(found).any():
-            raise Refused(
+            raise RequestError(
                 400,
                 "the model gives no probability for some set: its values are too far from the "
                 "training data; correct them",
@@ -100,7 +99,9 @@ class Side:
         return found
 
 
-def predict(asked: Asked, model: Side, beside: Side | None, deadline: Deadline) -> bytes:
+def predict(
+    asked: ParsedRequest, model: RequestScorer, beside: RequestScorer | None, deadline: Deadline
+) -> bytes:
     """The answer to a prediction."""
     encoded = model.encoder.encoded(asked)
     values = np.exp(model.scored(encoded, deadline)).tolist()
@@ -124,15 +125,17 @@ def predict(asked: Asked, model: Side, beside: Side | None, deadline: Deadline) 
     return msgspec.json.encode(Answers(sets))
 
 
-def explain(asked: Asked, model: Side, beside: Side | None, deadline: Deadline) -> bytes:
-    """The answer to a question for reasons, on the first set."""
+def explain(
+    asked: ParsedRequest, model: RequestScorer, beside: RequestScorer | None, deadline: Deadline
+) -> bytes:
+    """The answer to a request for an explanation of one set."""
     answer = _explained(asked, model, deadline)
     if beside is not None and asked.beside:
         answer.mnl = _explained(asked, beside, deadline)
     return msgspec.json.encode(answer)
 
 
-def _explained(asked: Asked, side: Side, deadline: Deadline) -> Explained:
+def _explained(asked: ParsedRequest, side: RequestScorer, deadline: Deadline) -> Explained:
     encoded = side.encoder.encoded(asked)
     outside = side.encoder.outside
     single = side.scored(encoded, deadline)

@@ -25,10 +25,10 @@ _EVENT = {name: place for place, name in enumerate(EVENTS)}
 _BUCKETS = np.array(SECONDS)
 
 
-class Metrics:
+class ServiceMetrics:
     """The counts of one process, in memory that all processes of a service share.
 
-    >>> metrics = Metrics()
+    >>> metrics = ServiceMetrics()
     >>> metrics.answered("/v1/predict", 200, 0.003)
     >>> metrics.add("sets", 2)
     >>> [line for line in metrics.text().splitlines() if line.startswith("setwise_sets")]
@@ -55,7 +55,7 @@ class Metrics:
         self._events[_EVENT[event]] += count
 
     def set(self, event: str, value: int) -> None:
-        """Note a value that is no count."""
+        """Set a value that is not a count."""
         self._events[_EVENT[event]] = value
 
     def text(self) -> str:

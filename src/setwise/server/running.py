@@ -1,6 +1,6 @@
-"""Connections that do not wait for ever: requests must come to their end in time.
+"""The process, or the processes, of a service: how they start, drain and end.
 
-The process, or the processes, of a service: how they start, drain and end.
+A connection whose request does not come to its end in time is closed.
 """
 
 import asyncio
@@ -21,18 +21,17 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from setwise._errors import InputError
 from setwise.server.app import application
-from setwise.server.metrics import COUNTERS, Metrics
-from setwise.server.service import Service
-from setwise.server.settings import Settings
+from setwise.server.metrics import COUNTERS, ServiceMetrics
+from setwise.server.service import Service, Settings
 
 MOST_HEAD = 64 * 1024
 """The most bytes of a request before its body."""
 
 
-class Patient(HttpToolsProtocol):
-    """Cuts a connection whose request does not come to its end, or has too long a head.
+class TimedProtocol(HttpToolsProtocol):
+    """Closes a connection whose request does not end in time, or whose head is too long.
 
-    A body that is late gets an answer (:mod:`setwise.server.guard`); this is for the rest: no
+    A body that is late gets an answer (:mod:`setwise.server.app`); this is for the rest: no
     request at all, half a head, a body that nobody reads.
     """
 
@@ -79,16 +78,16 @@ class Patient(HttpToolsProtocol):
             self._late.cancel()
 
 
-def patient(seconds: float) -> type[Patient]:
-    """The protocol with this patience."""
-    return type("Patient", (Patient,), {"patience": seconds})
+def timed_protocol(seconds: float) -> type[TimedProtocol]:
+    """The protocol with this limit in seconds."""
+    return type("TimedProtocol", (TimedProtocol,), {"patience": seconds})
 
 
 LOG = logging.getLogger("setwise.server")
 
 IDLE_SECONDS = 75  # a connection's, longer than proxies keep theirs, so that they close first
 DRAIN_SECONDS = 1.0
-"""How long a process that is asked to end still answers, at least: until others know of it."""
+"""How long a process that is asked to end still answers, so that load balancers notice."""
 GRACE_SECONDS = 20
 """How long requests may take to end."""
 
@@ -97,7 +96,7 @@ def run(settings: Settings, host: str, port: int, workers: int = 1) -> None:
     """Serve until the process is asked to end."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     if workers < 1:
-        raise InputError(f"--workers {workers} leaves nobody to serve; give at least 1")
+        raise InputError(f"--workers must be at least 1, not {workers}")
     service = Service(settings)
     listening = _listening(host, port)
     port = int(listening.getsockname()[1])
@@ -113,7 +112,7 @@ def run(settings: Settings, host: str, port: int, workers: int = 1) -> None:
 
 
 def _listening(host: str, port: int, shared: bool = False) -> socket.socket:
-    """A socket to take connections from; the system deals them out to those that share a port."""
+    """A socket that listens; the system distributes connections over those that share a port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048, reuse_port=shared)
@@ -126,7 +125,7 @@ def _listening(host: str, port: int, shared: bool = False) -> socket.socket:
 def _serve(service: Service, listening: socket.socket, parent: int | None = None) -> None:
     config = uvicorn.Config(
         application(service),
-        loop="auto", http=patient(service.settings.limits.timeout + 1), ws="none",
+        loop="auto", http=timed_protocol(service.settings.limits.timeout + 1), ws="none",
         lifespan="on", log_config=None, log_level="warning", access_log=False,
         server_header=False, proxy_headers=False, timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=GRACE_SECONDS,
@@ -138,7 +137,7 @@ def _serve(service: Service, listening: socket.socket, parent: int | None = None
 
 
 class Draining(uvicorn.Server):
-    """A server that says that it is ending, and answers for a while before it does."""
+    """A server that reports that it is ending, and still answers for a while."""
 
     def __init__(self, config: uvicorn.Config, service: Service, parent: int | None):
         super().__init__(config)
@@ -167,7 +166,7 @@ class Draining(uvicorn.Server):
 
 
 class Processes:
-    """Several processes, each with a socket of its own; one that dies is replaced."""
+    """Several processes, each with its own socket; a process that dies is replaced."""
 
     def __init__(self, settings: Settings, listening: Sequence[socket.socket]):
         # Not forked: a copy of a process with threads may hang.
@@ -177,7 +176,7 @@ class Processes:
         self._ending = False
 
     def run(self) -> None:
-        """Keep them running until asked to end, and then until they have."""
+        """Keep the processes running until asked to end; then wait for them."""
         for sig in (signal.SIGTERM, signal.SIGINT):
             signal.signal(sig, self._end)
         running = [self._started(place) for place in range(len(self._listening))]
@@ -208,4 +207,4 @@ def _work(settings: Settings, listening: socket.socket, counts: Any, place: int)
     logging.basicConfig(level=logging.INFO, format=f"%(asctime)s [{place}] %(message)s")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the parent tells the others
     shared = np.frombuffer(counts, np.int64).reshape(-1, COUNTERS)
-    _serve(Service(settings, Metrics(shared, place)), listening, os.getppid())
+    _serve(Service(settings, ServiceMetrics(shared, place)), listening, os.getppid())

@@ -162,7 +162,9 @@ def tune_tasks(
     in place of a storage, keeps whole rounds: a killed search goes on to the identical end.
     The executor, by default this process, trains the chunks of a population.
     """
-    from setwise.tuning.tuning_run import Job  # with Optuna, which only those who tune should wait for
+    from setwise.tuning.tuning_run import (
+        Job,  # with Optuna, which only those who tune should wait for
+    )
 
     job = Job(model, parts, seeds, tuning, checkpoint, executor)
     with closing(job.storage), job.storage.faults():

@@ -226,7 +226,7 @@ def _once(
 ) -> tuple[list[str], Int[np.ndarray, " sets"]]:
     """The distinct values of a column that is constant within trials, and the code of each."""
     values, codes = np.unique(table.ids(name, role).astype(str), return_inverse=True)
-    return values.tolist(), sets.once_a_set(Column(codes.reshape(-1)), name).values
+    return values.tolist(), sets.once_per_set(Column(codes.reshape(-1)), name).values
 
 
 def _shares(table: Table, sets: Grouping, chosen: str, option: str) -> Float[np.ndarray, "sets 2"]:

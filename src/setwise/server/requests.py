@@ -1,9 +1,10 @@
-"""Requests to one model: their shape, made from its schema, and their values as numbers.
+"""Requests to one model: limits, shape, values as numbers, and refusals.
 
-A body is checked while it is read. msgspec says what is wrong with its shape; the client is told
-where, and what to do.
+A body is checked while it is read, by a shape made from the model's schema. msgspec says what is
+wrong with it; the client is told where, and what to do.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,8 +21,77 @@ from setwise.choices import Encoded, Schema
 from setwise.choices.encoders import OTHER, BadValue, Encoder, RowEncoder
 from setwise.choices.encoding import with_outside
 from setwise.choices.features import TRANSFORMS
-from setwise.server.refusals import Refused
-from setwise.server.settings import Limits
+
+
+class Refusal(msgspec.Struct):
+    """What went wrong: the cause with its remedy, and where in the request."""
+
+    message: str
+    where: str | None = None
+
+
+class ErrorBody(msgspec.Struct):
+    """The body of every response that is an error."""
+
+    error: Refusal
+
+
+class RequestError(Exception):
+    """A request that cannot be answered: the status, the reason and the place in the request.
+
+    >>> RequestError(413, "the body is too large; send fewer sets").body()
+    b'{"error":{"message":"the body is too large; send fewer sets","where":null}}'
+    """
+
+    def __init__(self, status: int, message: str, where: str | None = None):
+        super().__init__(message)
+        self.status, self.message, self.where = status, message, where
+
+    def body(self) -> bytes:
+        """The answer's body."""
+        return msgspec.json.encode(ErrorBody(Refusal(self.message, self.where)))
+
+    def headers(self) -> dict[str, str]:
+        """The answer's headers, without its length."""
+        found = {"content-type": "application/json", "cache-control": "no-store"}
+        if self.status == 401:
+            found["www-authenticate"] = "Bearer"
+        if self.status == 503:
+            found["retry-after"] = "1"
+        if self.status in (408, 413):  # the rest of the body may never come
+            found["connection"] = "close"
+        return found
+
+
+EXPLAINED_ITEMS = 200
+"""The most items of a set to explain: the work and the answer grow with their square."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits on the size and time of a request, and on how many requests run at once.
+
+    A process holds at most ``max_waiting`` bodies of ``max_body`` bytes in memory, and what it
+    takes to answer a few of them.
+    """
+
+    max_body: int = 16 * 1024**2
+    max_sets: int = 10_000
+    max_items: int = 1_000
+    timeout: int | float = 10.0
+    max_waiting: int = 64
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not 0 < value < math.inf:
+                option = name.replace("_", "-")
+                raise InputError(f"--{option} must be positive and finite, not {value}")
+
+    @property
+    def max_explained(self) -> int:
+        """The largest set that can be explained, in items."""
+        return min(self.max_items, EXPLAINED_ITEMS)
+
 
 _WORDS = {
     "str": "text", "int": "a whole number", "float": "a number", "bool": "true or false",
@@ -32,8 +102,8 @@ _WORDS = {
 }  # fmt: skip
 
 
-def wrong_shape(error: str, columns: Sequence[str], context: Sequence[str]) -> Refused:
-    """msgspec's error as a refusal that names set, item and column.
+def wrong_shape(error: str, columns: Sequence[str], context: Sequence[str]) -> RequestError:
+    """msgspec's error as one that names set, item and column.
 
     >>> error = "Expected `bool | float`, got `str` - at `$.sets[3].items[0].price`"
     >>> refused = wrong_shape(error, ["price", "stars"], [])
@@ -60,7 +130,7 @@ def wrong_shape(error: str, columns: Sequence[str], context: Sequence[str]) -> R
         sentence = "is too large a number; correct it"
     else:
         sentence = f"cannot be taken ({what}); correct it"
-    return Refused(422, f"{_named(path)} {sentence}", path or None)
+    return RequestError(422, f"{_named(path)} {sentence}", path or None)
 
 
 def _split(path: str) -> tuple[str | None, str | None, bool, str]:
@@ -94,15 +164,15 @@ _LEAST = {"all": {}, "positive": {"exclusiveMinimum": 0}, "not negative": {"mini
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
-    """A request that has the right shape; its values are yet to be looked up."""
+class ParsedRequest:
+    """A request of the right shape, whose values are not encoded yet."""
 
     sets: Sequence[Any]
     """Each has ``items`` and ``context``."""
     alone: bool
     """Whether the body is one set, not a list of them."""
     beside: bool
-    """Whether the model beside is asked too."""
+    """Whether the second model answers too."""
 
     @property
     def rows(self) -> int:
@@ -117,17 +187,17 @@ class Asked:
         """The set in a sentence."""
         return "the set" if self.alone else f"set {number}"
 
-    def refused(self, number: int, item: int | None, column: str, why: str) -> Refused:
-        """The refusal of one value: of an item, or of the set's context."""
+    def refused(self, number: int, item: int | None, column: str, why: str) -> RequestError:
+        """The error about one value: of an item, or of the set's context."""
         at = "the context" if item is None else f"item {item}"
         place = "context" if item is None else f"items[{item}]"
         sentence = f"'{column}' of {at} of {self.which(number)} {why}"
-        return Refused(400, sentence, self.where(number, place, column))
+        return RequestError(400, sentence, self.where(number, place, column))
 
 
 @dataclass(frozen=True, eq=False)
-class Form:
-    """Requests to a model.
+class RequestFormat:
+    """The shape of requests to a model.
 
     Fields of items have names of their own (c0, c1, ..., and k0, ... for context), since a
     column's name may be any text; in JSON they have the columns' names.
@@ -142,8 +212,8 @@ class Form:
     many_sets: Any
 
     @classmethod
-    def of(cls, schema: Schema, limits: Limits) -> "Form":
-        """The form of a fitted schema."""
+    def of(cls, schema: Schema, limits: Limits) -> "RequestFormat":
+        """The format for a fitted schema."""
         items = [_field(f"c{place}", one, False) for place, one in enumerate(schema.items)]
         beside = [_field(f"k{place}", one, True) for place, one in enumerate(schema.context)]
         columns = tuple(one.feature.column for one in schema.items)
@@ -171,28 +241,30 @@ class Form:
             _struct("OneSet", [*limited, asks]), _struct("ManySets", [("sets", batch), asks]),
         )  # fmt: skip
 
-    def read(self, body: bytes, limits: Limits) -> Asked:
-        """The request in a body; anything else is refused."""
+    def read(self, body: bytes, limits: Limits) -> ParsedRequest:
+        """Parse a body; a :class:`RequestError` says what is wrong with it."""
         try:
             asked = self.decoder.decode(body)
         except msgspec.ValidationError as error:
             raise wrong_shape(str(error), self.columns, self.context) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Refused(400, f"the body is not JSON in UTF-8 ({error}); correct it") from None
+            raise RequestError(
+                400, f"the body is not JSON in UTF-8 ({error}); correct it"
+            ) from None
         alone = asked.sets is UNSET
         if alone == (asked.items is UNSET) or (not alone and asked.context is not UNSET):
-            raise Refused(
+            raise RequestError(
                 422, "give either 'sets', a list of sets, or one set's 'items' and 'context'"
             )
-        request = Asked([asked] if alone else asked.sets, alone, asked.beside)
+        request = ParsedRequest([asked] if alone else asked.sets, alone, asked.beside)
         if len(request.sets) > limits.max_sets:
-            raise Refused(
+            raise RequestError(
                 413, f"the request has {len(request.sets):,} sets; send at most "
                 f"{limits.max_sets:,} at a time", "sets",
             )  # fmt: skip
         for number, one in enumerate(request.sets):
             if len(one.items) > limits.max_items:
-                raise Refused(
+                raise RequestError(
                     413, f"{request.which(number)} has {len(one.items):,} items; the service takes "
                     f"at most {limits.max_items:,} in a set", request.where(number, "items"),
                 )  # fmt: skip
@@ -210,7 +282,7 @@ def _list(kind: Any, most: int | None = None) -> Any:
 
 
 def _field(name: str, encoder: Encoder, context: bool) -> tuple[Any, ...]:
-    """A column's type in JSON; a context column may stand in the context or in every item."""
+    """A column's type in JSON; a context column may be in the context or in every item."""
     kind = _type(encoder)
     if context:
         return name, kind | UnsetType, UNSET
@@ -248,8 +320,8 @@ class RequestEncoder:
     outside: bool
 
     @classmethod
-    def of(cls, schema: Schema, form: Form, own: Schema | None = None) -> "RequestEncoder":
-        """Read requests of this form; ``own`` is the form's schema, where that is another one."""
+    def of(cls, schema: Schema, form: RequestFormat, own: Schema | None = None) -> "RequestEncoder":
+        """Encode requests of this format; ``own`` is the schema of the format, if it is another."""
         if own is not None:
             _check_same_columns(schema, own)
         items, context = schema.feature_encoders()
@@ -261,7 +333,7 @@ class RequestEncoder:
             schema.outside,
         )  # fmt: skip
 
-    def encoded(self, asked: Asked) -> Encoded:
+    def encoded(self, asked: ParsedRequest) -> Encoded:
         """The sets as numbers, outside options included."""
         sizes = [len(one.items) for one in asked.sets]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -275,7 +347,7 @@ class RequestEncoder:
         encoded = Encoded(items, self._context(asked, rows, offsets), offsets, None, None)
         return with_outside(encoded) if self.outside else encoded
 
-    def _context(self, asked: Asked, rows: Sequence[Any], offsets: Any) -> Any:
+    def _context(self, asked: ParsedRequest, rows: Sequence[Any], offsets: Any) -> Any:
         if not self.context_columns:
             return np.zeros((len(asked.sets), 0), np.float32)
         found = [
@@ -287,8 +359,10 @@ class RequestEncoder:
         except BadValue as bad:
             raise asked.refused(bad.row, None, bad.column, bad.said) from None
 
-    def _context_of_set(self, asked: Asked, number: int, rows: Sequence[Any]) -> tuple[Any, ...]:
-        """The values of a set's context: they stand in its context, or in its items, or in both."""
+    def _context_of_set(
+        self, asked: ParsedRequest, number: int, rows: Sequence[Any]
+    ) -> tuple[Any, ...]:
+        """The values of a set's context, which may be in its context, in its items, or in both."""
         given = asked.sets[number].context
         values = list(astuple(given)) if given is not UNSET else [UNSET] * len(self.context_columns)
         first = len(self.columns)
@@ -304,7 +378,7 @@ class RequestEncoder:
                     raise asked.refused(number, item, name, why)
             if values[place] is UNSET:
                 if not self.optional[place]:
-                    raise Refused(
+                    raise RequestError(
                         422, f"'{name}' of the context of {asked.which(number)} is missing; "
                         "the model needs it", asked.where(number, "context", name),
                     )  # fmt: skip
@@ -313,26 +387,26 @@ class RequestEncoder:
 
 
 def _check_same_columns(beside: Schema, own: Schema) -> None:
-    """Refuse a model beside that cannot read what the model reads."""
+    """Refuse a second model that cannot read the same requests."""
     for role in ("items", "context"):
         known: dict[str, Encoder] = {one.feature.column: one for one in getattr(own, role)}
         for one in getattr(beside, role):
             name = one.feature.column
             if name not in known:
-                why = f"is not a column of the model's {role}"
+                why = f"is not among the {role} of the first model"
             elif (one.kind == "number", one.kind == "date") != (
                 known[name].kind == "number", known[name].kind == "date"
             ):  # fmt: skip
-                why = f"is a {one.kind} there, and a {known[name].kind} to the model"
+                why = f"is a {one.kind}, but a {known[name].kind} in the first model"
             elif known[name].may_be_missing and not one.may_be_missing:
-                why = "must not be missing there, but may be to the model"
+                why = "must not be missing, but may be missing in the first model"
             else:
                 continue
             raise InputError(
-                f"the model beside cannot be asked the same: its column '{name}' {why}; "
-                "fit both on the same columns"
+                f"the second model cannot read the same requests: its column '{name}' {why}; "
+                "fit both models on the same columns"
             )
     if beside.outside != own.outside:
         raise InputError(
-            "of the model and the model beside only one has an outside option; fit both alike"
+            "only one of the two models has an outside option; fit both models on the same data"
         )
