@@ -32,8 +32,8 @@ from setwise.cli import app
 from setwise.comparison.comparison import compare
 from setwise.comparison.tuned_splits import tune_splits
 from setwise.paper.reproduction import PRESETS, Source, protocol, reproduce
+from setwise.scoring import load_scorer
 from setwise.scoring.predict_folder import predict_folder
-from setwise.scoring.scorer import load
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'setwise[cluster]'")
 
@@ -167,7 +167,7 @@ def lake(choices, tmp_path):
 
 def predicted(lake, out, crew=None, on_file=None):
     done = predict_folder(
-        load, lake / "trips.setwise", lake / "lake", lake / out, crew=crew, on_file=on_file
+        load_scorer, lake / "trips.setwise", lake / "lake", lake / out, crew=crew, on_file=on_file
     )
     paths = sorted((lake / out).rglob("*.parquet"))
     return done, {path.relative_to(lake / out): path.read_bytes() for path in paths}
