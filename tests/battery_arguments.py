@@ -269,7 +269,7 @@ def _fits(battery: Battery) -> None:
     for path in (3, None, "", "gone/m.setwise", "."):
         battery.refused(f"save to {path!r}", lambda path=path: logit().save(path))
         battery.refused(f"load of {path!r}", lambda path=path: sw.load(path))
-        battery.refused(f"scorer load of {path!r}", lambda path=path: scoring.load(path))
+        battery.refused(f"scorer load of {path!r}", lambda path=path: scoring.load_scorer(path))
     battery.refused(
         "a parameter that is not there",
         lambda: _value_error(lambda: sw.SDA().set_params(foo=3)),

@@ -21,7 +21,7 @@ def add(battery: Battery) -> None:
 
 
 def _models(battery: Battery) -> None:
-    loaders = {"load": sw.load, "scorer.load": scoring.load}
+    loaders = {"load": sw.load, "scorer.load": scoring.load_scorer}
     spoilt = {
         "an empty file": lambda whole: b"",
         "half of the file": lambda whole: whole[: len(whole) // 2],

@@ -62,7 +62,7 @@ def changed(path: Path, out: Path, change: Change) -> None:
 def tried(path: Path) -> str | None:
     """None if the file is refused in one sentence or predicts; else what went wrong."""
     table = scored.rows([2, 3, 5], seed=9)
-    for load in (sw.scoring.load, sw.load):
+    for load in (sw.scoring.load_scorer, sw.load):
         name = load.__module__
         try:
             model = load(path)

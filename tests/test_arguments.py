@@ -213,7 +213,7 @@ def calls(choices, modes):
         sw.load: {"path": "model.setwise"},
         sw.save_choices: {"choices": choices, "path": "new.setwise-data"},
         sw.open_choices: {"path": "old.setwise-data"},
-        sw.scoring.load: {"path": "model.setwise"},
+        sw.scoring.load_scorer: {"path": "model.setwise"},
         sw.scoring.export_onnx: {"model": "model.setwise", "out": "model.onnx"},
         sw.Range: {"low": 1.0, "high": 2.0, "log": True},
         sw.Tuning: {"trials": 1, "space": "wide", "batch": 1, "pruning": True, "storage": "a.db",

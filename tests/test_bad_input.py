@@ -470,7 +470,7 @@ def test_values_that_a_model_cannot_compute_with_are_refused_on_every_way(tmp_pa
     path, file = tmp_path / "model.setwise", tmp_path / "new.parquet"
     model = sw.MNL().fit(sw.read(tmp_path / "train.csv", **ROLES))
     model.save(path)
-    scorer = sw.scoring.load(path)
+    scorer = sw.scoring.load_scorer(path)
     frame = pl.read_csv(io.StringIO(GOOD))
     for value in (1e39, 1e300, -1e300):
         far = frame.with_columns(cost=pl.Series([3.5, 1.0, 2.0, value, 2.5, 1.5, 4.0]))

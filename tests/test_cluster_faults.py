@@ -9,8 +9,8 @@ from clusters import SMALL as NODE
 from clusters import Counting, kill, other_node, two_nodes
 from setwise.comparison.comparison import compare, tune_splits
 from setwise.paper.reproduction import PRESETS, Source, protocol, reproduce
+from setwise.scoring import load_scorer
 from setwise.scoring.predict_folder import predict_folder
-from setwise.scoring.scorer import load
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'setwise[cluster]'")
 
@@ -144,7 +144,7 @@ def test_predictions(choices, executor, doomed, time, tmp_path):
 
     def predicted(out, **more):
         model = tmp_path / "trips.setwise"
-        done = predict_folder(load, model, tmp_path / "lake", tmp_path / out, **more)
+        done = predict_folder(load_scorer, model, tmp_path / "lake", tmp_path / out, **more)
         files = (tmp_path / out).glob("*.parquet")
         return done, {path.name: path.read_bytes() for path in files}
 

@@ -31,8 +31,8 @@ from setwise._executor import SerialExecutor
 from setwise.cli import app
 from setwise.comparison.comparison import compare, tune_splits
 from setwise.paper.reproduction import PRESETS, Source, protocol, reproduce
+from setwise.scoring import load_scorer
 from setwise.scoring.predict_folder import predict_folder
-from setwise.scoring.scorer import load
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'setwise[cluster]'")
 
@@ -164,7 +164,12 @@ def lake(choices, tmp_path):
 
 def predicted(lake, out, executor=None, on_file=None):
     done = predict_folder(
-        load, lake / "trips.setwise", lake / "lake", lake / out, executor=executor, on_file=on_file
+        load_scorer,
+        lake / "trips.setwise",
+        lake / "lake",
+        lake / out,
+        executor=executor,
+        on_file=on_file,
     )
     paths = sorted((lake / out).rglob("*.parquet"))
     return done, {path.relative_to(lake / out): path.read_bytes() for path in paths}

@@ -23,7 +23,7 @@ from setwise.scoring.trees import Trees
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
-LOADERS = {"load": sw.load, "scorer": scoring.load}
+LOADERS = {"load": sw.load, "scorer": scoring.load_scorer}
 FEW = ("mnl", "trees", "ensemble")
 
 
@@ -165,7 +165,7 @@ def test_a_graph_that_makes_no_sense_is_refused(files, tmp_path, name):
     crafted.changed(files("mnl"), path, change)
     assert path.stat().st_size < 4_000_000
     begin = time.process_time()
-    assert message in refusal(scoring.load, path)
+    assert message in refusal(scoring.load_scorer, path)
     assert time.process_time() - begin < 5
     if name != "not probabilities":  # which only who computes them can see
         assert message in refusal(sw.load, path)
@@ -181,7 +181,7 @@ def test_weights_that_are_not_numbers_are_refused(files, tmp_path):
                 arrays[name or next(n for n in arrays if "theta" in n)].reshape(-1)[0] = value
 
             crafted.changed(files(kind), path, change)
-            loaders = [scoring.load] if name == "graph/F.theta" else [sw.load]
+            loaders = [scoring.load_scorer] if name == "graph/F.theta" else [sw.load]
             for load in loaders:
                 assert "not finite numbers" in refusal(load, path)
 

@@ -50,7 +50,7 @@ def exported(estimator, folder):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(folder / "model.onnx", options)
-    return session, scoring.load(path)
+    return session, scoring.load_scorer(path)
 
 
 def about(session):
@@ -114,7 +114,7 @@ def test_operations_beyond_the_zoo_are_onnx_too(tmp_path):
     schema, path = Schema.fit(drawn.choices), tmp_path / "a.setwise"
     Artifact("MNL", {}, schema, {}, {}).with_graph(*traced(scored.everything(), 2)).write(path)
     export_onnx(path, tmp_path / "a.onnx")
-    session, one = onnxruntime.InferenceSession(tmp_path / "a.onnx"), scoring.load(path)
+    session, one = onnxruntime.InferenceSession(tmp_path / "a.onnx"), scoring.load_scorer(path)
     items, present = scored.padded([4, 2, 1], width=2)
     items *= present[..., None]  # this model looks at padding: the file has zeros there
     seen = ((items - schema.mean) / schema.scale).astype(np.float32) * present[..., None]

@@ -25,9 +25,9 @@ from setwise._files import (
     whole_file,
 )
 from setwise.cli import app
+from setwise.scoring import load_scorer
 from setwise.scoring.predict_folder import predict_folder
 from setwise.scoring.prediction import predict_file
-from setwise.scoring.scorer import load
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
@@ -236,7 +236,7 @@ def test_two_outputs_are_two_files(files, monkeypatch):
 
 def test_the_library_does_not_write_over_what_it_reads(files):
     with pytest.raises(InputError, match="which is read"):
-        predict_file(load(files / "m.setwise"), files / "t.parquet", files / "t.parquet")
+        predict_file(load_scorer(files / "m.setwise"), files / "t.parquet", files / "t.parquet")
     with pytest.raises(InputError, match="which is read"):
         sw.paper.build("expedia", files / "raw", files / "raw" / "train.csv")
     with pytest.raises(InputError, match="is in the folder"):
@@ -245,7 +245,7 @@ def test_the_library_does_not_write_over_what_it_reads(files):
     (files / "out").mkdir()
     os.link(files / "in" / "a.parquet", files / "out" / "a.parquet")
     with pytest.raises(InputError, match="which is read"):
-        predict_folder(load, files / "m.setwise", files / "in", files / "out")
+        predict_folder(load_scorer, files / "m.setwise", files / "in", files / "out")
 
 
 # What a killed process left, and who else writes
@@ -278,13 +278,13 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
 def test_a_killed_prediction_leaves_nothing_for_the_next_one(files):
     script = (
         "import os, sys\nfrom setwise.scoring.prediction import predict_file\n"
-        "from setwise.scoring import load\n"
-        "predict_file(load('m.setwise'), 't.parquet', 'p.parquet',"
+        "from setwise.scoring import load_scorer\n"
+        "predict_file(load_scorer('m.setwise'), 't.parquet', 'p.parquet',"
         " lambda *_: os.kill(os.getpid(), 9))"
     )
     ended = subprocess.run([sys.executable, "-c", script], cwd=files, check=False)
     assert ended.returncode == -9
-    predict_file(load(files / "m.setwise"), files / "t.parquet", files / "p.parquet")
+    predict_file(load_scorer(files / "m.setwise"), files / "t.parquet", files / "p.parquet")
     assert not list(files.glob(".*.part"))
 
 

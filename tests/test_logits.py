@@ -8,7 +8,7 @@ import scipy.optimize
 from scipy.stats import chi2
 
 import setwise as sw
-from setwise._trees import with_arrays
+from setwise._tensorfile import with_arrays
 from setwise.choices import Encoded
 from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL
 from setwise.models import ZOO, Sizes

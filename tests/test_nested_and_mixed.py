@@ -15,7 +15,7 @@ from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
 
 import setwise as sw
-from setwise._trees import with_arrays
+from setwise._tensorfile import with_arrays
 from setwise.choices import Schema
 from setwise.estimators.logit import MNL
 from setwise.estimators.mixed import MixedMNL, flaws, promising

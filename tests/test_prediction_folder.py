@@ -12,9 +12,9 @@ from typer.testing import CliRunner
 import setwise as sw
 from setwise._errors import InputError
 from setwise.cli import app
+from setwise.scoring import load_scorer
 from setwise.scoring.predict_folder import predict_folder
 from setwise.scoring.prediction import predict_file
-from setwise.scoring.scorer import load
 
 
 @pytest.fixture
@@ -29,13 +29,15 @@ def lake(tmp_path):
 
 
 def run(lake):
-    return predict_folder(load, lake / "m.setwise", lake / "in", lake / "out")
+    return predict_folder(load_scorer, lake / "m.setwise", lake / "in", lake / "out")
 
 
 def test_each_file_is_as_predicted_alone(lake):
     assert run(lake) == (3, 270, 0)
     for name in ("a", "b", "deep/c"):
-        predict_file(load(lake / "m.setwise"), lake / "in" / f"{name}.parquet", lake / "x.parquet")
+        predict_file(
+            load_scorer(lake / "m.setwise"), lake / "in" / f"{name}.parquet", lake / "x.parquet"
+        )
         assert (lake / "out" / f"{name}.parquet").read_bytes() == (lake / "x.parquet").read_bytes()
     assert run(lake) == (0, 0, 3)
 
@@ -113,7 +115,7 @@ def test_a_set_that_goes_on_in_the_next_file_is_refused(lake):
         (["in", "--out", "in/deep"], "lie in each other"),
         (["in", "--out", "m.setwise"], "it is a file"),
         (["empty", "--out", "out"], "no Parquet file"),
-        (["in/a.parquet", "--out", "x.parquet", "--cluster"], "is no folder"),
+        (["in/a.parquet", "--out", "x.parquet", "--cluster"], "is not a folder"),
     ],
 )
 def test_bad_folders_are_one_sentence(lake, monkeypatch, words, said):

@@ -112,14 +112,14 @@ def test_a_saved_estimator_predicts_a_table_as_before(trained, name):
     table = scored.rows([1, 6, 5, 6], seed=3)
     shuffled = np.random.default_rng(0).permutation(len(table["cost"]))
     table = {column: values[shuffled] for column, values in table.items()}
-    found = scoring.load(path).predict_proba(table)
+    found = scoring.load_scorer(path).predict_proba(table)
     np.testing.assert_allclose(found, estimator.predict_proba(table), rtol=0, atol=1e-5)
-    assert scoring.load(path).estimator == type(estimator).__name__
-    assert scoring.load(path).schema == estimator.schema_
+    assert scoring.load_scorer(path).estimator == type(estimator).__name__
+    assert scoring.load_scorer(path).schema == estimator.schema_
 
 
 def test_probabilities_of_padded_sets_are_those_of_rows(trained):
-    one = scoring.load(trained("sda")[1])
+    one = scoring.load_scorer(trained("sda")[1])
     encoded = one.schema.encode(scored.read(scored.rows([2, 5], seed=3)))
     assert encoded.sizes.tolist() == [3, 6]  # with the outside option
     items = np.full((2, 6, one.schema.width), np.nan, np.float32)
@@ -133,7 +133,7 @@ def test_probabilities_of_padded_sets_are_those_of_rows(trained):
 
 
 def test_rows_come_back_in_order_whatever_the_sizes(trained):
-    one = scoring.load(trained("mnl")[1])
+    one = scoring.load_scorer(trained("mnl")[1])
     together = one.schema.encode(scored.read(scored.rows([7, 1, 7, 30, 2], seed=4)))
     flat = one.row_log_probabilities(together)
     for number in range(len(together)):
@@ -194,7 +194,7 @@ def test_no_sets_have_no_probabilities(program):
 
 
 def test_a_wrong_number_of_features_is_refused(trained):
-    one = scoring.load(trained("mnl")[1])
+    one = scoring.load_scorer(trained("mnl")[1])
     with pytest.raises(InputError, match="sets x items x 15 features"):
         one.log_probabilities(np.zeros((2, 3, 14), np.float32), np.ones((2, 3), bool))
 
@@ -203,7 +203,7 @@ def test_a_table_without_a_column_is_refused(trained):
     table = scored.rows([3])
     del table["cost"]
     with pytest.raises(InputError, match="feature column 'cost' is missing"):
-        scoring.load(trained("mnl")[1]).predict_proba(table)
+        scoring.load_scorer(trained("mnl")[1]).predict_proba(table)
 
 
 def test_a_file_without_a_graph_says_what_to_do(trained, tmp_path):
@@ -211,9 +211,9 @@ def test_a_file_without_a_graph_says_what_to_do(trained, tmp_path):
     path = tmp_path / "old.setwise"
     estimator._to_artifact().write(path)
     with pytest.raises(InputError, match=r"setwise.load\(path\).save\(path\)"):
-        scoring.load(path)
+        scoring.load_scorer(path)
     sw.load(path).save(path)
-    assert scoring.load(path).estimator == "MNL"
+    assert scoring.load_scorer(path).estimator == "MNL"
 
 
 def test_trees_say_what_to_do(trained, tmp_path):
@@ -222,7 +222,7 @@ def test_trees_say_what_to_do(trained, tmp_path):
         tmp_path / "trees.setwise"
     )
     with pytest.raises(InputError, match=r"holds trees.*setwise.load"):
-        scoring.load(tmp_path / "trees.setwise")
+        scoring.load_scorer(tmp_path / "trees.setwise")
 
 
 def test_a_model_that_cannot_be_traced_is_saved_with_a_warning(trained, tmp_path, monkeypatch):
@@ -243,7 +243,7 @@ SCRIPT = """
 import sys
 import numpy as np
 import setwise.scoring
-scorer = setwise.scoring.load(sys.argv[1])
+scorer = setwise.scoring.load_scorer(sys.argv[1])
 table = dict(np.load(sys.argv[2]))
 probability = scorer.predict_proba(table)
 print(float(probability.sum()))
@@ -286,7 +286,7 @@ if "refuse" in sys.argv:
     sys.meta_path.insert(0, Refused())
 import numpy as np
 import setwise.scoring
-scorer = setwise.scoring.load(sys.argv[1])
+scorer = setwise.scoring.load_scorer(sys.argv[1])
 table = dict(np.load(sys.argv[2]))
 print(float(scorer.predict_proba(table).sum()))
 for given in ("table.parquet", object()):

@@ -21,9 +21,7 @@ import setwise as sw
 from scored import as_fitted
 from setwise.choices import Encoded, save_choices
 from setwise.cli import app
-from setwise.estimators import predict_file
-from setwise.scoring import parquet_parts, prediction, prediction_rows
-from setwise.scoring.scorer import Scorer
+from setwise.scoring import Scorer, predict_file, prediction
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
@@ -113,9 +111,9 @@ def streamed(model, table, folder: Path, suffix: str = "parquet", **arguments) -
 
 
 SIZES = (
-    (parquet_parts, "ROWS_A_CHUNK"),
-    (parquet_parts, "ROWS_A_PASS"),
-    (prediction, "ROWS_A_PART"),
+    (prediction, "ROWS_PER_CHUNK"),
+    (prediction, "ROWS_PER_PASS"),
+    (prediction, "ROWS_PER_PART"),
 )
 ORDERS = ("side by side", "shuffled", "by alternative")
 
@@ -183,7 +181,7 @@ def test_a_set_may_be_larger_than_a_chunk(model, order, in_chunks, tmp_path):
 def test_sets_that_share_a_hash_stay_apart(model, order, in_chunks, tmp_path, monkeypatch):
     table = ordered(trips([2, 3, 1, 4] * 3), order)
     in_chunks(4)
-    monkeypatch.setattr(parquet_parts.ParquetTable, "_hash", lambda self: pl.col("trip").hash() % 2)
+    monkeypatch.setattr(prediction.ParquetTable, "_hash", lambda self: pl.col("trip").hash() % 2)
     assert_frame_equal(streamed(model, table, tmp_path), whole(model, table), check_exact=True)
 
 
@@ -352,7 +350,7 @@ def test_results_come_in_order_and_only_a_few_ahead(monkeypatch):
             begun.append(number)
             yield number
 
-    found = prediction_rows.in_threads(lambda number: -number, tasks())
+    found = prediction.in_threads(lambda number: -number, tasks())
     assert next(found) == 0
     assert len(begun) == 4
     assert list(found) == [-number for number in range(1, 20)]
@@ -367,7 +365,7 @@ def test_work_that_nobody_waits_for_any_more_is_not_begun():
             first.wait()
         return number
 
-    found = prediction_rows.in_threads(work, iter(range(100)))
+    found = prediction.in_threads(work, iter(range(100)))
     assert next(found) == 0
     first.set()
     found.close()
@@ -463,7 +461,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(model, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(prediction.Kept, "_reserve", full)
+    monkeypatch.setattr(prediction.PredictionStore, "_reserve", full)
     scattered = ordered(trips([4, 4]), "shuffled")
     assert "the disk is full" in refused(model, scattered, tmp_path)
 
@@ -504,3 +502,5 @@ def test_a_model_must_be_fitted(tmp_path):
     trips([4]).write_parquet(tmp_path / "trips.parquet")
     with pytest.raises(NotFittedError, match="not fitted yet"):
         predict_file(sw.MNL(), tmp_path / "trips.parquet", tmp_path / "out.parquet")
+    with pytest.raises(sw.InputError, match="a fitted estimator or a Scorer, not str"):
+        predict_file("m.setwise", tmp_path / "trips.parquet", tmp_path / "out.parquet")

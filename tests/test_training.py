@@ -12,7 +12,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 import setwise as sw
-from setwise._trees import with_arrays
+from setwise._tensorfile import with_arrays
 from setwise.choices import Schema
 from setwise.models import ZOO, Sizes
 from setwise.training import Options, fit, worse_than_guessing

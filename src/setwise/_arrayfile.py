@@ -140,7 +140,7 @@ def writing(path: str | Path) -> Iterator[Writer]:
 
 
 @dataclass(frozen=True, eq=False)
-class Stored:
+class CheckedArray:
     """An array of a file. What is read of it is compared with its checksums first."""
 
     name: str
@@ -201,7 +201,7 @@ class ArrayFile:
 
     path: Path
     meta: dict[str, Any]
-    arrays: dict[str, Stored]
+    arrays: dict[str, CheckedArray]
     _map: mmap.mmap
     _sha256: dict[str, str]
 
@@ -283,7 +283,7 @@ def _mapped(mapped: mmap.mmap, text: str, place: Place) -> np.ndarray:
 
 def _with_checksums(
     file: ArrayFile, arrays: Mapping[str, np.ndarray], places: Mapping[str, Place]
-) -> Iterator[tuple[str, Stored]]:
+) -> Iterator[tuple[str, CheckedArray]]:
     """The arrays by their names, each with the checksums of its blocks."""
     sums = arrays[CHECKSUMS]
     if sums.dtype != np.uint32:
@@ -295,7 +295,7 @@ def _with_checksums(
     for name in sorted(arrays.keys() - {CHECKSUMS}, key=lambda name: places[name].begin):
         values = arrays[name]
         begin, end = end, end - (-values.nbytes // BLOCK_BYTES)
-        yield name, Stored(name, values, sums[begin:end], np.zeros(end - begin, bool), file)
+        yield name, CheckedArray(name, values, sums[begin:end], np.zeros(end - begin, bool), file)
     if end != len(sums):
         raise ValueError(f"there are {len(sums)} checksums of {end} blocks")
 

@@ -8,6 +8,7 @@ file that was made with intent, so nothing here trusts what the header says befo
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -158,7 +159,7 @@ def parsed_header(path: Path, kind: str, data: bytes) -> dict[str, Any]:
 
 
 def about_file(path: Path, kind: str, header: Mapping[str, Any], version: int) -> dict[str, str]:
-    """What the header says about the file itself; another kind or version is refused."""
+    """What the header says about the file itself; a file of another kind or version is refused."""
     about = header.get("__metadata__", {})
     found = about.get("setwise", "something else") if isinstance(about, dict) else "something else"
     if found != kind:
@@ -167,13 +168,18 @@ def about_file(path: Path, kind: str, header: Mapping[str, Any], version: int) -
             f"name a {kind} file"
         )
     if about.get("version") != str(version):
-        raise InputError(
-            f"{path} has format version {about.get('version')}, and this setwise reads "
-            f"{version}; upgrade setwise or write the file again"
-        )
+        raise _other_version(path, about.get("version"), version)
     if not all(isinstance(about.get(name), str) for name in ("meta", "sha256")):
         raise _foreign(path, kind, "its header lacks meta or sha256")
     return about
+
+
+def _other_version(path: Path, found: Any, version: int) -> InputError:
+    newer = isinstance(found, str) and re.fullmatch(r"\d{1,9}", found) and int(found) > version
+    remedy = "upgrade setwise" if newer else "write the file again with this setwise"
+    return InputError(
+        f"{path} has format version {str(found)[:20]}, and this setwise reads {version}; {remedy}"
+    )
 
 
 def places(header: Mapping[str, Any]) -> dict[str, Place]:
@@ -230,3 +236,45 @@ def _checksum(kind: str, arrays: Arrays, text: str) -> str:
         digest.update(f"{name} {array.dtype} {array.shape}\n".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
+
+
+# Trees of arrays, such as models and the states of optimisers
+
+
+def named_arrays(tree: Any) -> dict[str, np.ndarray]:
+    """The arrays of a tree under the names of their places, such as ``F.theta``."""
+    return {name: np.asarray(leaf) for name, leaf in _arrays(tree)}
+
+
+def with_arrays(tree: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """The tree with its arrays (or shapes in their place) replaced by those of these names."""
+    import jax
+
+    wanted = {name: (leaf.shape, leaf.dtype) for name, leaf in _arrays(tree)}
+    found = {name: (array.shape, array.dtype) for name, array in arrays.items()}
+    if wanted != found:
+        raise InputError("the file's arrays do not fit the model that it describes")
+
+    def replaced(path: Any, leaf: Any) -> Any:
+        return jax.numpy.asarray(arrays[_place_in_tree(path)]) if _is_array(leaf) else leaf
+
+    return jax.tree_util.tree_map_with_path(replaced, tree)
+
+
+def _arrays(tree: Any) -> list[tuple[str, Any]]:
+    import jax
+
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return [(_place_in_tree(path), leaf) for path, leaf in leaves if _is_array(leaf)]
+
+
+def _is_array(leaf: Any) -> bool:
+    import jax
+
+    return isinstance(leaf, (jax.Array, jax.ShapeDtypeStruct))
+
+
+def _place_in_tree(path: Any) -> str:
+    import jax
+
+    return jax.tree_util.keystr(path, simple=True, separator=".")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from setwise import _tensorfile
-from setwise._arrayfile import ArrayFile, Stored
+from setwise._arrayfile import ArrayFile, CheckedArray
 from setwise._errors import InputError
 from setwise._shapes import Int, Num, Shaped
 
@@ -94,7 +94,7 @@ class Levels(Sequence[str]):
 class StoredColumn:
     """A column of a file, and its levels if it holds categories."""
 
-    values: Stored
+    values: CheckedArray
     levels: Sequence[Any] | None = None
 
     def column(self, values: Shaped[np.ndarray, " n"], file: ArrayFile) -> Column:
@@ -149,7 +149,7 @@ class StoredColumns(Mapping[str, Column]):
         # For all columns of a block at once; of a whole file it would fill the memory.
         return rows_of(self.firsts, np.diff(self.offsets))
 
-    def _read(self, values: Stored) -> Shaped[np.ndarray, " rows"]:
+    def _read(self, values: CheckedArray) -> Shaped[np.ndarray, " rows"]:
         firsts, sizes = self.firsts, np.diff(self.offsets)
         if (np.diff(firsts) == sizes[:-1]).all():  # one after the other, as they lie in the file
             first = int(firsts[0]) if len(firsts) else 0

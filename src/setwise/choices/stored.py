@@ -16,7 +16,7 @@ import numpy as np
 from setwise import _arrayfile
 from setwise._arguments import check_all, checked, each, flag, instance, number, optional, whole
 from setwise._arguments import path as check_path
-from setwise._arrayfile import ArrayFile, Stored, Writer
+from setwise._arrayfile import ArrayFile, CheckedArray, Writer
 from setwise._errors import InputError
 from setwise._tensorfile import made_elsewhere
 from setwise.choices.choices import Choices, Dropped
@@ -155,12 +155,12 @@ def _check(choices: Choices) -> None:
         raise InputError("'weight' has values that are not positive numbers")
 
 
-def _there(file: ArrayFile, name: str, kinds: str) -> list[Stored]:
+def _there(file: ArrayFile, name: str, kinds: str) -> list[CheckedArray]:
     """The array, if the file has it."""
     return [_of_type(file, name, kinds)] if name in file.arrays else []
 
 
-def _of_type(file: ArrayFile, name: str, kinds: str) -> Stored:
+def _of_type(file: ArrayFile, name: str, kinds: str) -> CheckedArray:
     """The array, if its type is of one of these kinds."""
     array = file.arrays[name]
     if kinds and array.dtype.kind not in kinds:

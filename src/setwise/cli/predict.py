@@ -11,7 +11,7 @@ from setwise.cli.cluster import executor as executor_of
 from setwise.cli.source import TABLE_HELP, Decimal, Encoding, Json, Sep
 
 if TYPE_CHECKING:
-    from setwise.scoring.prediction_rows import RowModel
+    from setwise.scoring.prediction import RowModel
 
 ModelFile = Annotated[Path, typer.Argument(help="A model file written by 'setwise fit'.")]
 
@@ -43,15 +43,14 @@ def predict(
     from setwise.choices import read_like
     from setwise.choices.table_files import is_there
     from setwise.cli.tables import check_table, csv_format, is_data_file, read_table, write_table
-    from setwise.scoring.prediction import predict_file
-    from setwise.scoring.prediction_rows import Predictions
+    from setwise.scoring.prediction import Predictions, predict_file
 
     form = csv_format(table, sep, decimal, encoding)
     if is_there(table) and Path(table).is_dir():
         _predict_folder(model, Path(table), out, cluster)
         return
     if cluster is not None:
-        raise InputError(f"{table} is no folder; a cluster predicts the files of a folder")
+        raise InputError(f"{table} is not a folder; with --cluster, name a folder of Parquet files")
     if out is not None:
         check_table(out, reads=[model, table])
     scorer = _scorer(model)
@@ -75,9 +74,9 @@ def predict(
 
 
 def _scorer(path: Path) -> "RowModel":
-    """The model of a file, scored with NumPy: JAX takes long to import.
+    """The model of a file: a scorer if possible, since importing JAX takes long.
 
-    Trees, and files of older setwise, have no graph to score by: the estimator does it.
+    Trees and some older files have no graph, so that the estimator predicts.
     """
     from setwise.scoring.model_file import Artifact
     from setwise.scoring.scorer import Scorer
@@ -86,9 +85,8 @@ def _scorer(path: Path) -> "RowModel":
     if artifact.graph is not None:
         return Scorer.of(artifact, path)
     from setwise.estimators import load
-    from setwise.estimators.streaming import ByEstimator
 
-    return ByEstimator(load(path))
+    return load(path)
 
 
 def _predict_folder(model: Path, folder: Path, out: Path | None, cluster: str | None) -> None:

@@ -100,6 +100,12 @@ class Estimator(BaseEstimator):
         """Learn from choices that a model can learn from, with arguments that were checked."""
 
     @property
+    def schema(self) -> Schema:
+        """``schema_`` under the name that it has in a scorer; both predict files alike."""
+        self.check_is_fitted()
+        return self.schema_
+
+    @property
     def feature_names_in_(self) -> Shaped[np.ndarray, " columns"]:
         """The columns of the training table that the model reads: items', then context's."""
         roles = self.schema_.roles
@@ -213,7 +219,7 @@ class Estimator(BaseEstimator):
     ) -> None:
         """Write the fitted model to one file; :func:`setwise.load` reads it.
 
-        So does :func:`setwise.scoring.load`, without JAX.
+        :func:`setwise.scoring.load_scorer` reads it for predictions without JAX.
 
         Args:
             path: the file.

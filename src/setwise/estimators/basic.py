@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 
 from setwise._arguments import one_of, optional, text
 from setwise._errors import InputError
-from setwise._trees import with_arrays
+from setwise._tensorfile import with_arrays
 from setwise.choices import Choices, Encoded, Schema
 from setwise.estimators.base import FEWEST_SETS, Estimator, warn_if_perfect
 from setwise.metrics import Ranks

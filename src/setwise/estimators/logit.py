@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from setwise._trees import with_arrays
+from setwise._tensorfile import with_arrays
 from setwise.choices import Choices, Encoded, Schema
 from setwise.doctor.derived import derived
 from setwise.estimators.maximum_likelihood import (

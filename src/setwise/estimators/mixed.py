@@ -14,7 +14,7 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from setwise._arguments import optional, seed, whole
-from setwise._trees import with_arrays
+from setwise._tensorfile import with_arrays
 from setwise.choices import Choices, Encoded, Schema
 from setwise.doctor.derived import derived
 from setwise.estimators.base import held_out

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from setwise._arguments import text
 from setwise._errors import InputError
-from setwise._trees import with_arrays
+from setwise._tensorfile import with_arrays
 from setwise.choices import Choices, Encoded, Schema
 from setwise.doctor.derived import derived
 from setwise.estimators.maximum_likelihood import (

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from setwise import _arguments
 from setwise._arguments import SEEDS, Check, instance, seed, whole
 from setwise._errors import InputError
-from setwise._trees import named_arrays, with_arrays
+from setwise._tensorfile import named_arrays, with_arrays
 from setwise.choices import Choices, Encoded, Encoding, Schema
 from setwise.estimators.base import FEWEST_SETS, Estimator, Some, warn_if_perfect
 from setwise.models import Blueprint, Ensemble, Model, Sizes

@@ -28,7 +28,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter, methodcaller
-from typing import Any, Literal, NamedTuple, Protocol, cast
+from string import ascii_lowercase
+from typing import Any, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -40,7 +41,6 @@ Settings = tuple[Any, ...]
 
 DTYPES = ("bool", "int32", "int64", "float32", "float64")
 MOST_AXES = 8
-LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 class Spec(NamedTuple):
@@ -50,6 +50,7 @@ class Spec(NamedTuple):
     dtype: str
 
 
+@runtime_checkable
 class OnnxNodes(Protocol):
     """What collects the nodes of an ONNX graph; every method returns the name of a value."""
 
@@ -108,16 +109,6 @@ class OperationType:
         return self.onnx(call, *inputs)
 
 
-def operation_type(name: str) -> OperationType:
-    """The row of an operation; an unknown one is an error."""
-    if name not in OPERATIONS:
-        raise InputError(
-            f"the model's graph has an operation '{name}', which this setwise does not know; "
-            "upgrade setwise"
-        )
-    return OPERATIONS[name]
-
-
 def spec_of(name: str, settings: Settings, inputs: Sequence[Spec]) -> Spec:
     """Shape and type of an operation's result.
 
@@ -125,7 +116,12 @@ def spec_of(name: str, settings: Settings, inputs: Sequence[Spec]) -> Spec:
     >>> spec_of("dot", ((2,), (0,), (), ()), [x, w])
     Spec(shape=('sets', 'items', 3), dtype='float32')
     """
-    row = operation_type(name)
+    if name not in OPERATIONS:
+        raise InputError(
+            f"the model's graph has an operation '{name}', which this setwise does not know; "
+            "upgrade setwise"
+        )
+    row = OPERATIONS[name]
     if len(inputs) != row.inputs and (row.inputs is not None or not inputs):
         raise InputError(f"it takes {row.inputs or 'at least 1'} inputs, not {len(inputs)}")
     return row.spec(settings, list(inputs))
@@ -439,7 +435,7 @@ def _write_dot(call: OnnxCall, x: str, y: str) -> str:
     summed_left, summed_right, kept_left, kept_right = call.settings
     if not kept_left and right == 2 and summed_left == (left - 1,) and summed_right == (0,):
         return call.nodes.add("MatMul", x, y)
-    letters = iter(LETTERS)
+    letters = iter(ascii_lowercase)
     first = [next(letters) for _ in range(left)]
     second = [""] * right
     for own, other in zip((*summed_left, *kept_left), (*summed_right, *kept_right), strict=True):

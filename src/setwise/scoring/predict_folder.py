@@ -18,8 +18,7 @@ from uuid import uuid4
 from setwise._errors import InputError
 from setwise._executor import Executor, Send, SerialExecutor, Shared
 from setwise._files import cannot_write, locked, make_folder, refuse_read, whole_file
-from setwise.scoring.prediction import predict_file
-from setwise.scoring.prediction_rows import RowModel
+from setwise.scoring.prediction import RowModel, predict_file
 
 RECORDS = ".setwise"
 UNFINISHED = ".unfinished-"
@@ -66,7 +65,7 @@ def predict_folder(
     on in the next file is refused.
 
     Args:
-        load: reads a model file, such as :func:`setwise.scoring.load`.
+        load: reads a model file, such as :func:`setwise.scoring.load_scorer`.
         model: the model file.
         folder: with Parquet files, in folders of its own too.
         out: the folder to write to; it is made if it is missing.
@@ -113,7 +112,7 @@ def _content(model: Path) -> bytes:
 def _names(folder: Path, out: Path) -> list[Path]:
     """The Parquet files below a folder, in order; hidden ones are nobody's tables."""
     if not folder.is_dir():
-        raise InputError(f"{folder} is no folder; name one with Parquet files")
+        raise InputError(f"{folder} is not a folder; name one with Parquet files")
     if out.exists() and not out.is_dir():
         raise InputError(f"cannot write to {out}: it is a file; name a folder")
     if out == folder or folder in out.parents or out in folder.parents:

@@ -1,8 +1,4 @@
-"""Predictions kept on disk by row number, for files whose sets are scattered.
-
-Frames on their way into a file, which appears whole or not at all.
-
-Predictions for files of any size: bounded memory, the file's order, all or nothing.
+"""Predictions for files of any size: bounded memory, the file's order, all or nothing.
 
 Where the rows of every set lie side by side, a Parquet file flows through once, after a look at its
 set column that tells where sets begin: each chunk is read, scored and written while its neighbours
@@ -10,32 +6,284 @@ are. Where sets are scattered, predictions are kept on disk by row number until 
 the file is read again beside them.
 """
 
-from collections.abc import Generator, Iterator
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cached_property
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from setwise._errors import InputError
 from setwise._files import cannot_write, check_writable, is_of_disk, scratch_beside, whole_file
-from setwise._shapes import Int
-from setwise.choices import Choices, open_choices, read_like
+from setwise._shapes import Bool, Float, Int
+from setwise.choices import Choices, Encoded, Schema, open_choices, read_like
 from setwise.choices.stored import SUFFIX
-from setwise.scoring.parquet_parts import ParquetTable
-from setwise.scoring.prediction_rows import (
-    OnRows,
-    Predictions,
-    RowModel,
-    in_threads,
-    naming_rows_of,
-    predictions,
-)
 
-ROWS_A_PART = 2_000_000
+ROWS_PER_CHUNK = 250_000
+"""Of sets that lie side by side; several such chunks are in memory, one for each thread."""
+ROWS_PER_PASS = 2_000_000
+"""Of scattered sets; each such part takes a pass over the file."""
+ROWS_PER_PART = 2_000_000
+"""Of predictions that are kept on disk."""
+PARQUET = {"compression": "zstd", "compression_level": 1}
+"""Half the work of Polars's own choice for files of the same size."""
+
+OnRows = Callable[[int, int], None]
+"""Called with the rows done and in all."""
+
+Task, Done = TypeVar("Task"), TypeVar("Done")
 
 
-class Kept:
+@runtime_checkable
+class RowModel(Protocol):
+    """What predicts rows: a :class:`setwise.scoring.Scorer` or a fitted estimator.
+
+    Threads share it.
+    """
+
+    @property
+    def schema(self) -> Schema:
+        """From a table to numbers."""
+
+    def row_log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
+        """log P(x | s) of every encoded row, the outside options' included."""
+
+
+class Predictions(NamedTuple):
+    """Of every row of a table but the outside options."""
+
+    probability: Float[np.ndarray, " rows"]
+    predicted: Bool[np.ndarray, " rows"]
+
+    @classmethod
+    def of(cls, model: RowModel, encoded: Encoded) -> "Predictions":
+        """Compute the scores once for both, which takes half the time of asking for each."""
+        from setwise.metrics import predicted  # an installation for scoring alone cannot import it
+
+        logs, real = model.row_log_probabilities(encoded), model.schema.real_rows(encoded)
+        best = predicted(logs, encoded.offsets)
+        if real.all():
+            return cls(np.exp(logs), best)
+        return cls(np.exp(logs[real]), best[real])
+
+    @classmethod
+    def of_choices(cls, model: RowModel, choices: Choices) -> "Predictions":
+        """In the order of the table that the choices were read from."""
+        return cls.of(model, model.schema.encode(choices))._at(choices.rows)
+
+    def beside(self, frame: Any) -> Any:
+        """A Polars frame with these columns added, or replaced where they stand."""
+        import polars as pl
+
+        return frame.with_columns(
+            probability=pl.Series(self.probability),
+            predicted=pl.Series(self.predicted.astype(np.int64)),
+        )
+
+    def _at(self, places: Int[np.ndarray, " rows"]) -> "Predictions":
+        """The first of these predictions at the first place, and so on."""
+        if np.array_equal(places, np.arange(len(places))):
+            return self
+        moved = Predictions(np.empty_like(self.probability), np.empty_like(self.predicted))
+        moved.probability[places], moved.predicted[places] = self
+        return moved
+
+
+def predictions(
+    model: RowModel, source: Path, rows: Int[np.ndarray, " rows"], frame: Any
+) -> Predictions:
+    """Of a frame with these rows of the file, in the frame's order."""
+    with naming_rows_of(source, rows):
+        return Predictions.of_choices(model, read_like(model.schema, frame))
+
+
+def in_threads(work: Callable[[Task], Done], tasks: Iterable[Task]) -> Iterator[Done]:
+    """The results of the tasks, in their order; only as many are begun as there are cores.
+
+    NumPy and Polars let other threads work while they compute. So one chunk is read while another
+    is scored, and a third written by who takes the results.
+
+    >>> list(in_threads(lambda n: n * n, range(5)))
+    [0, 1, 4, 9, 16]
+    """
+    threads = min(8, os.cpu_count() or 1)
+    waiting: deque[Future[Done]] = deque()
+    with ThreadPoolExecutor(threads, "setwise-predict") as pool:
+        try:
+            for task in tasks:
+                waiting.append(pool.submit(work, task))
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+@contextmanager
+def naming_rows_of(source: Path, rows: Int[np.ndarray, " rows"]) -> Iterator[None]:
+    """Errors about a row of a chunk become errors about that row of the file."""
+    try:
+        yield
+    except InputError as error:
+        raise error.within(source, rows) from error
+
+
+class ParquetTable:
+    """A Parquet file that a model reads, a chunk of whole sets at a time.
+
+    Each chunk reads as it would within the whole table: whether a column is text, and how numbers
+    are written as levels, are matters of the file and not of the chunk.
+
+    >>> import tempfile, setwise as sw
+    >>> drawn = sw.datasets.generate("mnl", sets=100, seed=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "trips.parquet"
+    ...     drawn.table.write_parquet(path)
+    ...     table = ParquetTable(path, sw.Schema.fit(drawn.choices))
+    ...     table.cuts() == [0, table.rows], table.used(table.between(0, 2)).columns
+    (True, ['set_id', 'x0', 'x1', 'x2', 'x3', 'x4', 'x5', 'x6', 'x7'])
+    """
+
+    def __init__(self, path: Path, schema: Schema):
+        import polars as pl
+
+        self.path = path
+        self.scan = pl.scan_parquet(path, glob=False)
+        try:
+            self._types = self.scan.collect_schema()
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise unreadable(path, error) from error
+        self.names = self._types.names()
+        self.rows = int(self._collect(self.scan.select(pl.len())).item())
+        self._set = schema.roles.set
+        self._encoders = schema.items + schema.context
+        columns = (encoder.feature.column for encoder in self._encoders)
+        self._used = list(dict.fromkeys([self._set, *columns]))
+
+    def first_row(self) -> Any:
+        """A frame of the first row in all its columns, or of no row."""
+        return self._collect(self.scan.head(1)).with_columns(self._texts())
+
+    def used(self, frame: Any) -> Any:
+        """What the model reads of a frame with the file's columns, in the file's types."""
+        levels = [_as_levels(frame[name]) for name in self._with_fractions]
+        return frame.select(self._used).with_columns(*self._texts(), *levels)
+
+    def between(self, begin: int, end: int) -> Any:
+        """A frame of these rows in all their columns."""
+        return self._collect(self.scan.slice(begin, end - begin))
+
+    def cuts(self) -> list[int] | None:
+        """Rows at which chunks begin, and the number of rows; None where sets are scattered.
+
+        Equal ids have equal hashes. So if each hash has only one run of rows, each set lies side
+        by side; and where two sets share a hash, they merely stay together.
+        """
+        ids = self.scan.select(self._hash())
+        cuts, runs, count, checked, last = [0], [], 0, 0, None
+        for begin in range(0, self.rows, ROWS_PER_CHUNK):
+            hashes = self._collect(ids.slice(begin, ROWS_PER_CHUNK)).to_series().to_numpy()
+            starts = np.flatnonzero(hashes[1:] != hashes[:-1]) + 1
+            if hashes[0] != last:
+                starts = np.concatenate([[0], starts])
+            last = hashes[-1]
+            runs.append(hashes[starts])
+            count += len(starts)
+            final = begin + ROWS_PER_CHUNK >= self.rows
+            # Looking again only after twice as many keeps the cost linear, and a scattered file
+            # is found out before its runs, as many as rows, fill the memory.
+            if final or count >= 2 * checked:
+                runs, checked = [np.concatenate(runs)], count
+                ordered = np.sort(runs[0])
+                if (ordered[1:] == ordered[:-1]).any():
+                    return None
+            if len(starts) and not final:
+                cuts.append(begin + int(starts[-1]))
+        return [*dict.fromkeys(cuts), self.rows]
+
+    def gathered(self) -> Iterator[tuple[Int[np.ndarray, " rows"], Any]]:
+        """Scattered sets, divided by their hashes into parts: row numbers, and what is used."""
+        number = "row"
+        while number in self.names:
+            number += "_"
+        columns = self.scan.select(self._used)
+        parts = -(-self.rows // ROWS_PER_PASS)
+        for part in range(parts):
+            inside = self._hash() % parts == part
+            frame = self._collect(columns.with_row_index(number).filter(inside))
+            if len(frame):
+                yield frame[number].to_numpy().astype(np.int64), self.used(frame)
+
+    def _hash(self) -> Any:
+        import polars as pl
+
+        ids = pl.col(self._set)
+        if self._types[self._set] in (pl.Categorical, pl.Enum):  # codes may differ between chunks
+            ids = ids.cast(pl.String)
+        return ids.hash()
+
+    def _texts(self) -> list[Any]:
+        """Text that the model takes as names, declared as such: a chunk may hold only digits."""
+        import polars as pl
+
+        names = [one.feature.column for one in self._encoders if one.looked_up]
+        return [
+            pl.col(name).cast(pl.Categorical)
+            for name in names
+            if self._types.get(name) == pl.String
+        ]
+
+    @cached_property
+    def _with_fractions(self) -> list[str]:
+        """Float columns taken as names, of which some value in the file is not whole.
+
+        Their whole numbers are written "3.0" as well, and "3" in the other columns.
+        """
+        import polars as pl
+
+        names = [one.feature.column for one in self._encoders if one.feature.category]
+        floats = [name for name in names if self._types[name].is_float()]
+        broken = [(pl.col(name) != pl.col(name).floor()).any() for name in floats]
+        if not broken:
+            return []
+        found = self._collect(self.scan.select(broken))
+        return [name for name in floats if found[name].item()]
+
+    def _collect(self, lazy: Any) -> Any:
+        import polars as pl
+
+        try:
+            return lazy.collect()
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise unreadable(self.path, error) from error
+
+
+def unreadable(path: Path, error: Exception) -> InputError:
+    """What to say of a file that Polars cannot read."""
+    reason = str(error).splitlines()[0]
+    return InputError(f"{path} cannot be read as a table: {reason}; write it again as Parquet")
+
+
+def _as_levels(numbers: Any) -> Any:
+    """Floats as text, as reading them within the whole table writes them."""
+    import polars as pl
+
+    values = numbers.to_numpy()
+    text = np.where(np.isnan(values), None, values.astype(str))
+    return pl.Series(numbers.name, text, dtype=pl.String)
+
+
+ADDED = Predictions._fields
+
+
+class PredictionStore:
     """Predictions of a file's rows, kept on disk; they may come in any order."""
 
     def __init__(self, folder: Path, rows: int):
@@ -58,8 +306,8 @@ class Kept:
         import polars as pl
 
         paths = []
-        for begin in range(0, self._rows, ROWS_A_PART):
-            part = slice(begin, begin + ROWS_A_PART)
+        for begin in range(0, self._rows, ROWS_PER_PART):
+            part = slice(begin, begin + ROWS_PER_PART)
             columns = {name: self._map(name)[part] for name in Predictions._fields}
             frame = pl.DataFrame(columns).with_columns(pl.col("predicted").cast(pl.Int64))
             paths.append(self._folder / f"{begin}.parquet")
@@ -72,12 +320,8 @@ class Kept:
     def _reserve(self, path: Path, dtype: np.dtype) -> None:
         """Fill the file first: a full disk is an error here, but ends the process in a map."""
         with open(path, "wb") as file:
-            for begin in range(0, self._rows, ROWS_A_PART):
-                file.write(np.zeros(min(ROWS_A_PART, self._rows - begin), dtype).tobytes())
-
-
-PARQUET = {"compression": "zstd", "compression_level": 1}
-"""Half the work of Polars's own choice for files of the same size."""
+            for begin in range(0, self._rows, ROWS_PER_PART):
+                file.write(np.zeros(min(ROWS_PER_PART, self._rows - begin), dtype).tobytes())
 
 
 def write_frames(frames: Generator[Any, None, None], out: Path) -> None:
@@ -129,37 +373,35 @@ def write_lazy(table: Any, out: Path) -> None:
             raise InputError(f"cannot write {out}: {reason}; change the table's columns") from error
 
 
-ADDED = Predictions._fields
-
-
 def predict_file(
-    model: RowModel, source: str | Path, out: str | Path, on_rows: OnRows | None = None
+    model: Any, source: str | Path, out: str | Path, on_rows: OnRows | None = None
 ) -> int:
     """Write a file's rows with columns ``probability`` and ``predicted``; returns their number.
 
     The numbers are those of the estimator's ``predict_proba`` and ``predict`` for the whole table,
-    up to the rounding of float32. A few hundred thousand rows a core are in memory at a time, or
+    up to the rounding of float32. A few hundred thousand rows per core are in memory at a time, or
     the largest set. Where the rows of sets are scattered over the file, two million rows are, and
     the model's columns are read once for every two million rows.
 
     Args:
-        model: a fitted model: :func:`setwise.scoring.load` reads one.
+        model: a fitted estimator, or a :class:`setwise.scoring.Scorer`, which is faster and needs
+            no JAX; ``setwise predict`` uses a scorer where the model file has a graph.
         source: a Parquet file with the columns of the training table; or a ``.setwise-data``
             file, for which each row has the set's id and the item's ``position`` in the set.
         out: the Parquet or CSV file to write, whole or not at all.
-        on_rows: called with the rows done and in all, after each chunk.
+        on_rows: called after each chunk with the number of rows done and the number in all.
 
     >>> import tempfile, polars as pl, setwise as sw
     >>> drawn = sw.datasets.generate("mnl", sets=100, seed=0)
+    >>> model = sw.MNL().fit(drawn.choices)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     sw.MNL().fit(drawn.choices).save(f"{folder}/trips.setwise")
-    ...     scorer = sw.scoring.load(f"{folder}/trips.setwise")
     ...     drawn.table.write_parquet(f"{folder}/trips.parquet")
-    ...     rows = predict_file(scorer, f"{folder}/trips.parquet", f"{folder}/predictions.parquet")
+    ...     rows = predict_file(model, f"{folder}/trips.parquet", f"{folder}/predictions.parquet")
     ...     written = pl.read_parquet(f"{folder}/predictions.parquet")
     >>> rows == len(drawn.table), written.columns[-2:], written["predicted"].sum()
     (True, ['probability', 'predicted'], 100)
     """
+    _check_model(model)
     source, out = Path(source), Path(out)
     _check_paths(source, out)
     write = _choices if source.suffix.lower() == SUFFIX else _parquet
@@ -173,6 +415,15 @@ def predict_file(
 
 def _tell_nobody(done: int, total: int) -> None:
     """Progress that nobody watches."""
+
+
+def _check_model(model: Any) -> None:
+    if not hasattr(type(model), "row_log_probabilities"):
+        raise InputError(
+            f"model must be a fitted estimator or a Scorer, not {type(model).__name__}; read a "
+            "model file with setwise.scoring.load_scorer(path)"
+        )
+    _ = model.schema  # an estimator that is not fitted is refused here
 
 
 def _check_paths(source: Path, out: Path) -> None:
@@ -218,7 +469,7 @@ def _scattered(model: RowModel, table: ParquetTable, out: Path, tell: OnRows) ->
     import polars as pl
 
     with scratch_beside(out) as scratch:
-        kept, done = Kept(scratch, table.rows), 0
+        kept, done = PredictionStore(scratch, table.rows), 0
         for rows, frame in table.gathered():
             kept.put(rows, predictions(model, table.path, rows, frame))
             done += len(rows)

@@ -72,7 +72,7 @@ class Scorer:
     >>> model = sw.MNL().fit(choices)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     model.save(f"{folder}/trips.setwise")
-    ...     scorer = load(f"{folder}/trips.setwise")
+    ...     scorer = load_scorer(f"{folder}/trips.setwise")
     >>> bool(np.allclose(scorer.predict_proba(choices), model.predict_proba(choices), atol=1e-6))
     True
     """
@@ -161,6 +161,9 @@ class Scorer:
 
 
 @checked(path=check_path)
-def load(path: str | Path) -> Scorer:
-    """Read a model file that :meth:`setwise.estimators.Estimator.save` wrote."""
+def load_scorer(path: str | Path) -> Scorer:
+    """Read a model file as a :class:`Scorer`, which needs NumPy only.
+
+    :func:`setwise.load` reads the same file as an estimator, which needs JAX.
+    """
     return Scorer.of(Artifact.read(path), path)

@@ -17,7 +17,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Var
 
 from setwise import _masked
 from setwise._errors import InputError
-from setwise._trees import named_arrays
+from setwise._tensorfile import named_arrays
 from setwise.models import Model
 from setwise.scoring.graph import Builder, Graph
 from setwise.scoring.operations import OPERATIONS, Dimension, OperationType, Spec, free_axes

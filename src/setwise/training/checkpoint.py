@@ -19,8 +19,7 @@ from setwise import _tensorfile
 from setwise._arguments import check_all, each, instance, whole
 from setwise._errors import InputError
 from setwise._files import WriteError, make_folder, unfinished
-from setwise._tensorfile import made_elsewhere
-from setwise._trees import named_arrays, with_arrays
+from setwise._tensorfile import made_elsewhere, named_arrays, with_arrays
 from setwise.choices import Encoded, Encoding
 from setwise.models import Model
 from setwise.training.epoch import State, taken

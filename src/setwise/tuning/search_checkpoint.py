@@ -15,7 +15,7 @@ import numpy as np
 
 from setwise import _tensorfile
 from setwise._errors import InputError
-from setwise._trees import named_arrays, with_arrays
+from setwise._tensorfile import named_arrays, with_arrays
 from setwise.models import Model
 from setwise.training import Fit
 from setwise.tuning.study import Study
