@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from setwise import _segments
 from setwise._arguments import anything, by_name, check_all, instance, number, optional, text
 from setwise._errors import InputError
 from setwise.choices import Choices, Schema
@@ -87,7 +88,7 @@ class Remove:
     def __call__(self, choices: Choices, schema: Schema) -> Choices:
         """The choices after it, for a model with this schema."""
         stays = ~matching(choices, self.where)
-        owner = np.repeat(np.arange(len(choices)), choices.sizes)
+        owner = _segments.owners(choices.offsets)
         left = np.bincount(owner[stays], minlength=len(choices))
         if not schema.outside and (left == 0).any():
             which = choices.set_ids[int(np.argmax(left == 0))]
@@ -98,7 +99,7 @@ class Remove:
         return replace(
             choices,
             columns={name: column.take(stays) for name, column in choices.columns.items()},
-            offsets=np.concatenate([[0], np.cumsum(left)]),
+            offsets=_segments.offsets_of(left),
             table_rows=choices.rows[stays],
         )
 

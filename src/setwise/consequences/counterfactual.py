@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
+from setwise import _segments
 from setwise._arguments import checked, columns, each, optional, text
 from setwise._page import notebook_html
 from setwise.choices import Choices
@@ -219,8 +220,7 @@ def _joined(
     new: Float[np.ndarray, " after"],
 ) -> tuple[Any, Any, Any, Any]:
     """Set, row of the table, P before and P after, of every item that is in either."""
-    owner = np.repeat(np.arange(len(choices)), choices.sizes)
-    of_new = np.repeat(np.arange(len(changed)), changed.sizes)
+    owner, of_new = _segments.owners(choices.offsets), _segments.owners(changed.offsets)
     added = changed.rows == ADDED
     will = np.zeros(len(old))
     # A row of the table is in one set once: it finds its item again.

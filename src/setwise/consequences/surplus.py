@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Float
 
+from setwise import _segments
 from setwise._errors import InputError
 from setwise.choices import Choices, Encoded
 from setwise.consequences.willingness import check_price, linear_weights
@@ -49,9 +50,8 @@ def _logsums(
     scale = estimator.schema_.item_scales
     places = [names.index(name) for name in estimator.feature_names_]
     utilities = data.items[:, places] @ (np.atleast_2d(estimator.coef_) * scale[places]).T
-    starts = data.offsets[:-1]
     if not isinstance(estimator, NestedLogit):
-        return np.logaddexp.reduceat(utilities, starts)
+        return _segments.log_sum_exp(utilities, data.offsets)
     nested = np.stack([*_in_nests(estimator, data, utilities[:, 0])], 1)
     return np.logaddexp.reduce(nested, axis=1)[:, None]
 
@@ -60,8 +60,8 @@ def _in_nests(
     estimator: NestedLogit, data: Encoded, utility: Float[np.ndarray, " rows"]
 ) -> Iterator[Float[np.ndarray, " sets"]]:
     """lambda_k I_k of each nest in every set; last, what is in no nest."""
-    member, starts = estimator.nest_members(data), data.offsets[:-1]
+    member = estimator.nest_members(data)
     for k, one in enumerate(estimator.lambdas_):
         inside = np.where(member[:, k], utility / one, -np.inf)
-        yield one * np.logaddexp.reduceat(inside, starts)
-    yield np.logaddexp.reduceat(np.where(member.any(1), -np.inf, utility), starts)
+        yield one * _segments.log_sum_exp(inside, data.offsets)
+    yield _segments.log_sum_exp(np.where(member.any(1), -np.inf, utility), data.offsets)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
+from setwise import _segments
 from setwise._arguments import checked, text
 from setwise._errors import InputError
 from setwise._page import notebook_html
@@ -217,7 +218,7 @@ def _in_context(estimator: LinearContextLogit, at: Any) -> Weights:
     schema, names = estimator.schema_, tuple(estimator.schema_.item_names)
     choices = estimator.as_choices(at)
     data = schema.encode(choices, np.float64)
-    means = np.add.reduceat(data.items, data.offsets[:-1]) / data.sizes[:, None]
+    means = _segments.means(data.items, data.offsets)
     weight = np.ones(len(choices)) if choices.weight is None else choices.weight
     mean = weight @ np.hstack([means, data.context]) / weight.sum()
     d = len(names)

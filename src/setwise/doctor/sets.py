@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
+from setwise import _segments
 from setwise.choices import Choices
 
 if TYPE_CHECKING:
@@ -105,19 +106,19 @@ class Sets:
 
     def spread(self, per_set: Shaped[np.ndarray, " sets"]) -> Shaped[np.ndarray, " rows"]:
         """One value a set, repeated for each of its rows."""
-        return np.repeat(per_set, self.sizes)
+        return _segments.spread(per_set, self.offsets)
 
     def total(self, flags: Bool[np.ndarray, " rows"]) -> Int[np.ndarray, " sets"]:
         """How many rows of each set are flagged."""
-        return np.add.reduceat(flags, self.offsets[:-1], dtype=np.int64)
+        return _segments.sums(flags, self.offsets)
 
     def highest(self, values: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " sets"]:
         """The largest value of each set."""
-        return np.maximum.reduceat(values, self.offsets[:-1])
+        return _segments.maxima(values, self.offsets)
 
     def lowest(self, values: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " sets"]:
         """The smallest value of each set."""
-        return np.minimum.reduceat(values, self.offsets[:-1])
+        return _segments.minima(values, self.offsets)
 
     def owners(self, places: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
         """The set of each of these places."""

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
+from setwise import _segments
 from setwise._arguments import number, optional, seed, whole
 from setwise.choices import Encoded, Schema
 from setwise.estimators.basic import SIGNS, LinearScorer, chosen_of, one_feature_measures, shares
@@ -155,7 +156,7 @@ def pairs(
     [[4.0], [3.0]]
     """
     weight = shares(encoded) * len(encoded)
-    sets = np.repeat(np.arange(len(encoded)), encoded.sizes)
+    sets = _segments.owners(encoded.offsets)
     winners: Int[np.ndarray, " sets"] = encoded.offsets[:-1] + chosen_of(encoded)
     others = np.delete(np.arange(len(sets)), winners)
     if len(others) > most:

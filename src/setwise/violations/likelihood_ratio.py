@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Float
 
+from setwise import _segments
 from setwise._errors import InputError
 from setwise.choices import Encoded
 from setwise.choices.alternatives import Alternatives, shown
@@ -33,7 +34,7 @@ def mnl_columns(data: Encoded) -> Encoded:
     A context feature, such as income, may change what a feature is worth without any breach of
     IIA; left out of the MNL, it would be taken for one.
     """
-    context = np.repeat(data.context, data.sizes, 0)
+    context = _segments.spread(data.context, data.offsets)
     return replace(data, items=np.hstack([data.items, _products(data.items, context)]))
 
 
@@ -43,9 +44,10 @@ def linear_context(data: Encoded) -> IIATest:
     It sees whether the weight of a feature depends on the *means* of the others' features; a
     departure from IIA that leaves the means alone it cannot see.
     """
-    means = np.add.reduceat(data.items, data.offsets[:-1]) / data.sizes[:, None]
+    means = _segments.means(data.items, data.offsets)
     means[np.abs(means) < ROUNDING] = 0  # or a mean that is never other than 0 would be noise
-    return _tested("lcl", mnl_columns(data), _products(data.items, np.repeat(means, data.sizes, 0)))
+    products = _products(data.items, _segments.spread(means, data.offsets))
+    return _tested("lcl", mnl_columns(data), products)
 
 
 def comparisons(data: Encoded) -> IIATest:
@@ -98,8 +100,7 @@ def pairwise_pulls(data: Encoded, alternatives: Alternatives) -> IIATest:
             f'method="cdm" is for at most {MOST_ALTERNATIVES}: group them, or use method="lcl"'
         )
     own = np.eye(K)[alternatives.codes]
-    offered = np.add.reduceat(own, data.offsets[:-1])
-    others = np.repeat(offered, data.sizes, 0) - own
+    others = _segments.spread(_segments.sums(own, data.offsets), data.offsets) - own
     pulls = (own[:, :, None] * others[:, None, :]).reshape(len(own), -1)
     null = mnl_columns(data)
     null = replace(null, items=np.hstack([null.items, own]))
