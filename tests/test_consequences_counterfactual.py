@@ -6,7 +6,7 @@ import pytest
 
 import setwise as sw
 from setwise.consequences import Add, Remove, Reprice, counterfactual
-from setwise.consequences.surplus import surplus
+from setwise.consequences.willingness import surplus
 from test_consequences import positive
 from test_violations import read, with_model
 

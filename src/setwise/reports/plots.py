@@ -21,8 +21,7 @@ from setwise._arguments import seed as seed_number
 from setwise._errors import InputError
 from setwise.choices import Choices
 from setwise.choices.alternatives import shown
-from setwise.consequences.changes import Reprice, applied, matching
-from setwise.consequences.counterfactual import with_columns
+from setwise.consequences.counterfactual import Reprice, applied, matching, with_columns
 from setwise.estimators import Estimator, TrainedEstimator
 from setwise.estimators.maximum_likelihood import Estimated
 from setwise.reports.figures import COLOURS

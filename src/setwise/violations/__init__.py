@@ -6,8 +6,13 @@ with intervals by ``bootstrap`` over sets or ``people``; in data: ``iia_tests`` 
 """
 
 from setwise.metrics.set_means import SetMean, bootstrap_interval
-from setwise.violations.capacity import Violations, violation_capacity
-from setwise.violations.correctness import CapacityByRegion, CorrectnessRegion, capacity_by_region
+from setwise.violations.capacity import (
+    CapacityByRegion,
+    CorrectnessRegion,
+    Violations,
+    capacity_by_region,
+    violation_capacity,
+)
 from setwise.violations.effects import (
     ContextEffect,
     DecoyEffect,

@@ -57,7 +57,7 @@ from setwise.paper.reproduction.work import (
     work,
     workers_here,
 )
-from setwise.violations.correctness import correctness_regions
+from setwise.violations.capacity import correctness_regions
 
 
 def regions(cells: Mapping[str, Sequence[Cell]]) -> list[Region]:
