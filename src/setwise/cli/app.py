@@ -330,9 +330,9 @@ def _end(text: str) -> None:
 
 def _mnl_beside(model: str, estimator: Any, choices: Any) -> Any:
     """The MNL to show beside a model that IIA does not bind; none where it cannot be fitted."""
-    from setwise.estimators import ENTRIES, mnl_beside
+    from setwise.estimators import CATALOGUE, mnl_beside
 
-    if ENTRIES[model].about.satisfies_iia:
+    if CATALOGUE[model].about.satisfies_iia:
         return None
     try:
         return mnl_beside(estimator, choices)

@@ -1,7 +1,4 @@
-"""Changes of an assortment: an item more, items less, or a column with other values.
-
-Counterfactual assortments: what a model expects if items come, go or change their price.
-"""
+"""Counterfactual assortments: what a model expects if items are added, removed or repriced."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -134,7 +131,7 @@ class Add:
     """One more item in every set, the last of them.
 
     ``item`` gives its value in every item column (and in those that name alternatives): one for
-    all sets, or a sequence with one a set.
+    all sets, or a sequence with one per set.
     """
 
     item: Mapping[str, Any]
@@ -222,7 +219,7 @@ def _inserted(name: str, column: Column, value: Any, ends: Int[np.ndarray, " set
     if values.ndim > 0 and values.shape != ends.shape:
         raise InputError(
             f"the item to add has {values.size} values of '{name}', and there are {len(ends)} "
-            "sets; give one for all, or one a set"
+            "sets; give one for all, or one per set"
         )
     if column.levels is None:
         if values.dtype.kind not in "fiubM":
@@ -296,7 +293,7 @@ class ShareChange:
 
 @dataclass(frozen=True, eq=False)
 class Counterfactual:
-    """One row an item that was there before or is there after, in the order of the sets."""
+    """One row per item that was there before or is there after, in the order of the sets."""
 
     changes: tuple[Change, ...]
     set_ids: Shaped[np.ndarray, " rows"]
@@ -310,7 +307,7 @@ class Counterfactual:
     shares: ShareChange | None
     """Of alternatives, where ``by`` names them."""
     surplus: SetMean | None
-    """Change of consumer surplus a choice, in units of price, where ``price`` is named."""
+    """Change of consumer surplus per choice, in units of price, where ``price`` is named."""
 
     def to_frame(self) -> Any:
         """A Polars frame with the columns set, row, before and after."""
@@ -347,7 +344,7 @@ class Counterfactual:
             return ""
         low, high = self.surplus.interval()
         return (
-            f"consumer surplus a choice {self.surplus.mean:+.4f}, 95% over sets from "
+            f"consumer surplus per choice {self.surplus.mean:+.4f}, 95% over sets from "
             f"{low:+.4f} to {high:+.4f}, in units of price"
         )
 

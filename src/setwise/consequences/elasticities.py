@@ -1,11 +1,10 @@
-"""Derivatives of log-probabilities with respect to a column of the table, for every pair of items.
+"""Elasticities: by how many per cent a probability changes when a column changes by one per cent.
 
+They come from derivatives of log-probabilities with respect to a column, for every pair of items.
 Models see standardised numbers. A column x becomes z = (t(x) - mean) / scale with t the identity,
 log, log1p or sqrt, so that d/dx = t'(x)/scale d/dz, and d/d log x = x t'(x)/scale d/dz. The
 derivative in z is JAX's, by automatic differentiation in forward mode: all b of a set at once, in
-double precision, since where P is near 1 little is left of d log P in single precision.
-
-Elasticities: by how many per cent a probability changes when a column changes by one.
+double precision, since single precision loses d log P where P is near 1.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
-"""Willingness to pay: what one more of a feature is worth, in units of the price column.
+"""Willingness to pay and consumer surplus, in units of the price column.
 
-Consumer surplus: what a set is worth to those who choose from it, in units of price.
+What one more of a feature is worth, and what a set is worth to those who choose from it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -160,7 +160,7 @@ def willingness_to_pay(estimator: Estimator, price: str, at: Any = None) -> Will
 
 
 def linear_weights(estimator: Estimator, price: str, at: Any = None) -> list[Weights]:
-    """The utilities of a model that is linear in price: one, or one a class."""
+    """The utilities of a model that is linear in price: one, or one per class."""
     if isinstance(estimator, (MNL, NestedLogit, MixedMNL, LinearContextLogit)):
         tell(made_of(estimator, [price]), UTILITY)
     if isinstance(estimator, LinearContextLogit):

@@ -9,7 +9,7 @@ from setwise._tensorfile import made_elsewhere
 from setwise.estimators.base import Estimator
 from setwise.estimators.basic import RandomChoice, SingleFeature
 from setwise.estimators.boosting import LambdaMART
-from setwise.estimators.catalogue import ENTRIES, Entry, configured, everyone, named, zoo
+from setwise.estimators.catalogue import CATALOGUE, Entry, configured, everyone, named, zoo
 from setwise.estimators.fit_many import fit_together
 from setwise.estimators.loading import check_arrays, check_model
 from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL
@@ -50,8 +50,8 @@ def load(path: str | Path) -> Estimator:
 
 
 __all__ = [
+    "CATALOGUE",
     "CLASSES",
-    "ENTRIES",
     "MNL",
     "SDA",
     "SDE",

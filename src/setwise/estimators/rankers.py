@@ -98,7 +98,7 @@ class AdaRank(LinearScorer):
         patience: stop after this many rounds without a better mean reciprocal rank on the
             training part; the rounds after the best one are dropped.
 
-    Fitted attributes, one value a round: ``alphas_``, ``chosen_features_``, ``directions_``,
+    Fitted attributes, one value per round: ``alphas_``, ``chosen_features_``, ``directions_``,
     ``history_`` (the mean reciprocal rank); ``best_round_`` (how many rounds count); and those of
     :class:`LinearScorer`.
 

@@ -1,6 +1,6 @@
-"""Violation capacity: how often a model changes its mind when an item it did not choose goes.
+"""Violation capacity: how often taking away an item that was not chosen changes the choice.
 
-Violation capacity by correctness region: on sets that some models get right and others wrong.
+Over all sets, and by correctness region: the sets that some models predict right and others wrong.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -72,7 +72,7 @@ def violation_capacity(
             the training table, in which all sets count alike. What was chosen plays no part.
         group: who made each choice, for errors and intervals where one person makes many: the
             column that ``read(group=...)`` named, a context column, any column of a table that is
-            constant within sets, or one value a set.
+            constant within sets, or one value per set.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.load("swissmetro").sample(200)
@@ -171,9 +171,9 @@ class CapacityByRegion:
         ]
 
     def to_frame(self) -> Any:
-        """A Polars frame: right, sets, share, model, kappa, low, high; one row a region and model.
+        """A Polars frame, one row per region and model.
 
-        ``right`` names the models that are right there.
+        Columns: right (the models that are right there), sets, share, model, kappa, low, high.
         """
         import polars as pl
 

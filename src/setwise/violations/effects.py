@@ -79,10 +79,10 @@ def context_effects(
     group: str | None = None,
     seed: int = 0,
 ) -> tuple[ContextEffect, ...]:
-    """The effects in labelled trials, one entry a condition, in alphabetical order.
+    """The effects in labelled trials, one entry per condition, in alphabetical order.
 
     Args:
-        table: anything that :func:`setwise.read` reads, one row an option; names of columns below.
+        table: anything that :func:`setwise.read` reads, one row per option; names of columns below.
         set: the trial of each row.
         chosen: 1 for the chosen option; or a model's P(x | s), for the effects that it predicts.
         condition: such as "attraction"; the same in all rows of a trial.
@@ -121,9 +121,9 @@ def context_effects(
 
 @dataclass(frozen=True, eq=False)
 class DecoyEffect:
-    """How a decoy moves the shares of a and b, one value a place of the decoy.
+    """How a decoy moves the shares of a and b, one value per place of the decoy.
 
-    ``without`` is (P(a), P(b)) of the pair alone. ``places`` has the decoy's features, one row a
+    ``without`` is (P(a), P(b)) of the pair alone. ``places`` has the decoy's features, one row per
     place, in the order of ``features``.
     """
 

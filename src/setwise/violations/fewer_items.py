@@ -36,7 +36,7 @@ Matrix = Float[np.ndarray, "q q"]
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class EstimateComparison:
     """Estimates from all items and from fewer, where ``data`` are the sets with fewer items.
 
     In directions in which V is the identity, ``ratio`` holds the variances of b' (at least 1, if
@@ -54,7 +54,7 @@ class Comparison:
     shift: Vector
 
     @classmethod
-    def of(cls, data: Encoded, gone: Bool[np.ndarray, " rows"]) -> "Comparison":
+    def of(cls, data: Encoded, gone: Bool[np.ndarray, " rows"]) -> "EstimateComparison":
         """Fit both."""
         all_items = maximise(data)
         known = all_items.identified
@@ -101,16 +101,17 @@ class Comparison:
         }
 
 
-def hausman_mcfadden(compared: Comparison) -> IIATest:
+def hausman_mcfadden(compared: EstimateComparison) -> IIATest:
     """Hausman and McFadden (1984): (b' - b)' (V' - V)^- (b' - b), chi-squared with its rank.
 
-    V' - V need not be positive definite in a sample, and the statistic then may be negative. With
-    few sets it rejects a true IIA too often: at the 5 % level, 8 % with 130 sets left a parameter.
+    V' - V need not be positive definite in a sample, and the statistic may then be negative. With
+    few sets it rejects a true IIA too often: at the 5 % level in 8 % of cases, with 130 sets left
+    per parameter.
     """
     found, differ = compared.warnings(), compared.differ
     if SETS_A_PARAMETER <= len(compared.data) / max(len(compared.at_all), 1) < SETS_FOR_HAUSMAN:
         found.append(
-            f"fewer than {SETS_FOR_HAUSMAN} sets a parameter are left, with which this test "
+            f"fewer than {SETS_FOR_HAUSMAN} sets per parameter are left, with which this test "
             'rejects somewhat too often; "small_hsiao" does not'
         )
     excess = compared.ratio[differ] - 1
@@ -124,7 +125,7 @@ def hausman_mcfadden(compared: Comparison) -> IIATest:
     return verdict("hausman_mcfadden", statistic, int(differ.sum()), found, compared.details())
 
 
-def mcfadden_tye_train(compared: Comparison) -> IIATest:
+def mcfadden_tye_train(compared: EstimateComparison) -> IIATest:
     """McFadden, Tye and Train (1977): 2 (log L'(b') - log L'(b)) of the sets with fewer items.
 
     b comes from the same choices, so that chi-squared would reject too rarely (Small and Hsiao

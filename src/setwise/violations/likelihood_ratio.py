@@ -22,7 +22,7 @@ from setwise.violations.verdict import IIATest, detectable_gain, verdict
 SETS_A_PARAMETER = 20
 """With fewer, the chi-squared distribution is not reached yet: see docs/iia.md for the rates."""
 USUAL_GAIN = 0.05
-"""Nats a choice that context is worth in real data: 0.03 to 0.06 in travel, hotels, flights."""
+"""Nats per choice that context is worth in real data: 0.03 to 0.06 in travel, hotels, flights."""
 PAIRS_AT_ONCE = 200_000
 MOST_ALTERNATIVES = 20  # 380 pairs
 ROUNDING = 1e-12  # a set's mean this near to zero, in standardised units, is zero
@@ -125,7 +125,7 @@ def _tested(method: str, null: Encoded, extra: Float[np.ndarray, "rows e"]) -> I
         if details["detectable_gain"] > USUAL_GAIN:
             warnings.append(
                 f"low power: with {len(null):,} sets and {degrees} degrees of freedom, 4 tests of "
-                f"5 find only a gain of {details['detectable_gain']:.2g} nats a choice or more, "
+                f"5 find only a gain of {details['detectable_gain']:.2g} nats per choice or more, "
                 f"and in real data context is worth about {USUAL_GAIN:g}"
             )
     return verdict(method, statistic, degrees, warnings, details)
