@@ -37,11 +37,24 @@ class NotFitted(InputError, NotFittedError):
 
 
 class Estimator(BaseEstimator):
-    """The scikit-learn face of a choice model.
+    """A choice model with the interface of scikit-learn.
 
-    ``__init__`` stores its arguments, :meth:`fit` checks them, learns and returns self. Fitted
+    ``__init__`` stores its arguments. :meth:`fit` checks them, learns and returns self. Fitted
     attributes end in an underscore: ``schema_`` (from table to numbers) and ``model_`` (from
     numbers to scores).
+
+    ``clone``, ``set_params(training__epochs=5)``, ``cross_val_score`` and ``GridSearchCV`` work
+    with :class:`Choices`, which they split by whole sets; ``groups=`` takes one value per set, such
+    as ``choices.group``. They do not work with tables: the rows of a set must stay together, and
+    only :func:`setwise.read` knows which they are. So :meth:`fit` takes :class:`Choices` alone;
+    all that predict take tables too.
+
+    >>> import setwise as sw
+    >>> from sklearn.model_selection import GroupKFold, cross_val_score
+    >>> choices = sw.datasets.load("swissmetro").sample(300)
+    >>> people = choices.set_ids // 9  # one value per set
+    >>> cross_val_score(sw.MNL(), choices, groups=people, cv=GroupKFold(3)).shape
+    (3,)
 
     Other rooms use these methods of a fitted estimator: :meth:`check_is_fitted`,
     :meth:`as_choices`, :meth:`encoded_parts`, :meth:`row_log_probabilities`,
@@ -200,8 +213,13 @@ class Estimator(BaseEstimator):
             )
         return Outcomes.joined(outcomes)
 
-    def score(self, data: Any) -> float:
-        """Top-1 accuracy, the measure that scikit-learn's tools look at."""
+    def score(self, data: Any, y: None = None) -> float:
+        """Top-1 accuracy, the measure that scikit-learn's tools look at.
+
+        ``data`` says what was chosen. scikit-learn passes a ``y``, which must be None.
+        """
+        if y is not None:
+            raise InputError("score takes no y: the data say what was chosen; leave it out")
         return self.evaluate(data).top1
 
     def save(
