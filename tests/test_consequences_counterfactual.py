@@ -6,7 +6,7 @@ import pytest
 
 import setwise as sw
 from setwise.consequences import Add, Remove, Reprice, counterfactual
-from setwise.consequences.surplus import surplus
+from setwise.consequences.willingness import surplus
 from test_consequences import positive
 from test_violations import read, with_model
 
@@ -186,7 +186,7 @@ def test_when_all_prices_rise_by_one_everyone_loses_one(priced, name):
     choices, models = priced
     found = counterfactual(models[name], choices, Reprice("cost", lambda x: x + 1), price="cost")
     np.testing.assert_allclose(found.surplus.of_sets, -1, atol=1e-9)
-    assert "consumer surplus a choice -1.0000" in str(found)
+    assert "consumer surplus per choice -1.0000" in str(found)
 
 
 def test_a_little_dearer_costs_those_who_buy_it(priced):

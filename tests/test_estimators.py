@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import setwise as sw
-from setwise.estimators import CLASSES, ENTRIES, configured, named
+from setwise.estimators import CATALOGUE, CLASSES, configured, named
 from setwise.estimators.base import trainable
 from setwise.training.options import OBJECTIVES
 
@@ -19,7 +19,7 @@ QUICK = sw.Training(epochs=6, batch_size=32, learning_rate=3e-2)
 
 
 # "nested" needs a column of nests, and has tests of its own; so has LightGBM's ranker.
-NAMES = [name for name in ENTRIES if name not in ("nested", "lambdamart")]
+NAMES = [name for name in CATALOGUE if name not in ("nested", "lambdamart")]
 
 
 def quick(name: str):
@@ -111,7 +111,7 @@ def test_save_and_load_gives_the_same_predictions(name, fitted, choices, tmp_pat
     )
 
 
-@pytest.mark.parametrize("name", ENTRIES)
+@pytest.mark.parametrize("name", CATALOGUE)
 def test_the_zoo_says_rightly_whether_iia_holds(name):
     """Take the last item of each set away: the odds of the others stay, or they move."""
     if name == "lambdamart":
@@ -127,7 +127,7 @@ def test_the_zoo_says_rightly_whether_iia_holds(name):
     whole = np.log(model.predict_proba(choices)).reshape(sets, 5)[:, :4]
     part = np.log(model.predict_proba(fewer)).reshape(sets, 4)
     moved = np.abs((whole - whole[:, :1]) - (part - part[:, :1])).max()
-    assert moved < 1e-4 if ENTRIES[name].about.satisfies_iia else moved > 1e-3
+    assert moved < 1e-4 if CATALOGUE[name].about.satisfies_iia else moved > 1e-3
 
 
 def test_ranknets_loss_is_burges_cost_of_its_own_scores():
@@ -254,7 +254,7 @@ def test_configured_changes_what_is_asked_and_refuses_what_a_model_has_not():
 
 
 def test_every_estimator_class_can_be_loaded_by_its_name():
-    assert {type(named(name)).__name__ for name in ENTRIES} <= set(CLASSES)
+    assert {type(named(name)).__name__ for name in CATALOGUE} <= set(CLASSES)
 
 
 def test_fit_refuses_what_it_cannot_learn_from(choices):

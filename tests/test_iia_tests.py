@@ -13,7 +13,7 @@ from setwise.choices import Encoded, Schema
 from setwise.datasets.generated import choose, softmax
 from setwise.training import maximise
 from setwise.violations.fewer_items import (
-    Comparison,
+    EstimateComparison,
     _left,
     information,
     log_likelihood,
@@ -291,7 +291,7 @@ def test_features_that_never_differ_within_a_set_tell_nothing():
 
 
 def test_a_difference_that_is_not_positive_is_warned_of():
-    compared = Comparison.of(encoded(mnl()), random_items(encoded(mnl()), False, 0))
+    compared = EstimateComparison.of(encoded(mnl()), random_items(encoded(mnl()), False, 0))
     from setwise.violations.fewer_items import hausman_mcfadden
 
     worse = replace(compared, ratio=np.array([0.5, 2.0]), shift=np.array([1.0, 0.1]))
@@ -303,7 +303,7 @@ def test_a_difference_that_is_not_positive_is_warned_of():
 
 def test_tye_train_is_scaled_to_the_mean_and_variance_of_its_distribution():
     found = iia_test(mnl(sets=1000), "mcfadden_tye_train")
-    compared = Comparison.of(
+    compared = EstimateComparison.of(
         encoded(mnl(sets=1000)), random_items(encoded(mnl(sets=1000)), False, 0)
     )
     weights = 1 - 1 / compared.ratio

@@ -116,6 +116,31 @@ def test_grid_search_varies_options_of_training_too(choices):
     assert search.predict_proba(choices).shape == choices.rows.shape
 
 
+def test_groups_of_sets_stay_together_in_cross_validation(choices):
+    people, folds = np.arange(60) % 7, GroupKFold(3)
+    scores = cross_val_score(sw.MNL(), choices, groups=people, cv=folds)
+    by_hand = []
+    for train, test in folds.split(choices, groups=people):
+        assert not set(people[train]) & set(people[test])
+        by_hand.append(sw.MNL().fit(choices[train]).score(choices[test]))
+    np.testing.assert_array_equal(scores, by_hand)
+    search = GridSearchCV(sw.SingleFeature(), {"feature": ["x0", "x1"]}, cv=folds)
+    assert search.fit(choices, groups=people).best_params_["feature"] in ("x0", "x1")
+
+
+@pytest.mark.usefixtures("unchecked_types")
+def test_tables_are_refused_in_training_and_read_in_prediction():
+    table = sw.datasets.generate("mnl", sets=60, items=3, features=2).table
+    with pytest.raises(sw.InputError, match=r"fit needs Choices, not DataFrame.*setwise\.read"):
+        cross_val_score(sw.MNL(), table, cv=3, error_score="raise")
+    choices = sw.read(table, set="set_id", chosen="chosen")
+    search = GridSearchCV(sw.SingleFeature(), {"feature": ["x0", "x1"]}, cv=2).fit(choices)
+    np.testing.assert_array_equal(search.predict_proba(table), search.predict_proba(choices))
+    assert search.score(table) == search.score(choices)
+    with pytest.raises(sw.InputError, match="score takes no y"):
+        search.best_estimator_.score(table, table["chosen"])
+
+
 # Parameters
 
 

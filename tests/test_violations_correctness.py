@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 import setwise as sw
 from setwise.violations import bootstrap_interval, capacity_by_region, violation_capacity
-from setwise.violations.correctness import correctness_regions, predicted_right, region_name
+from setwise.violations.capacity import correctness_regions, predicted_right, region_name
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 

@@ -347,9 +347,9 @@ def _end(text: str) -> None:
 
 def _mnl_beside(model: str, estimator: Any, choices: Any) -> Any:
     """The MNL to compare with a model without IIA; None if it cannot be fitted."""
-    from setwise.estimators import ENTRIES, mnl_beside
+    from setwise.estimators import CATALOGUE, mnl_beside
 
-    if ENTRIES[model].about.satisfies_iia:
+    if CATALOGUE[model].about.satisfies_iia:
         return None
     try:
         return mnl_beside(estimator, choices)

@@ -10,8 +10,8 @@ from jaxtyping import Float
 from setwise._arguments import checked, columns, optional, text
 from setwise._page import notebook_html
 from setwise.choices.alternatives import Alternatives
-from setwise.consequences.derivatives import sensitivity
-from setwise.consequences.moved import BOTH, warn_of_derived
+from setwise.consequences.derived_columns import BOTH, warn_of_derived
+from setwise.consequences.elasticities import sensitivity
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
 from setwise.estimators.removals import probability_changes

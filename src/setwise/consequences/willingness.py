@@ -1,17 +1,21 @@
-"""Willingness to pay: what one more of a feature is worth, in units of the price column."""
+"""Willingness to pay and consumer surplus, in units of the price column.
 
-from collections.abc import Mapping
+What one more of a feature is worth, and what a set is worth to those who choose from it.
+"""
+
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 
+from setwise import _segments
 from setwise._arguments import checked, text
 from setwise._errors import InputError
 from setwise._page import notebook_html
-from setwise.choices import Schema
-from setwise.consequences.moved import made_of, tell
+from setwise.choices import Choices, Encoded, Schema
+from setwise.consequences.derived_columns import made_of, tell
 from setwise.estimators import (
     MNL,
     Estimator,
@@ -156,7 +160,7 @@ def willingness_to_pay(estimator: Estimator, price: str, at: Any = None) -> Will
 
 
 def linear_weights(estimator: Estimator, price: str, at: Any = None) -> list[Weights]:
-    """The utilities of a model that is linear in price: one, or one a class."""
+    """The utilities of a model that is linear in price: one, or one per class."""
     if isinstance(estimator, (MNL, NestedLogit, MixedMNL, LinearContextLogit)):
         tell(made_of(estimator, [price]), UTILITY)
     if isinstance(estimator, LinearContextLogit):
@@ -217,7 +221,7 @@ def _in_context(estimator: LinearContextLogit, at: Any) -> Weights:
     schema, names = estimator.schema_, tuple(estimator.schema_.item_names)
     choices = estimator.as_choices(at)
     data = schema.encode(choices, np.float64)
-    means = np.add.reduceat(data.items, data.offsets[:-1]) / data.sizes[:, None]
+    means = _segments.means(data.items, data.offsets)
     weight = np.ones(len(choices)) if choices.weight is None else choices.weight
     mean = weight @ np.hstack([means, data.context]) / weight.sum()
     d = len(names)
@@ -238,3 +242,58 @@ def _why_not(estimator: Estimator) -> str:
         f"{name} {why}; use MNL, NestedLogit, MixedMNL or LinearContextLogit, or ask what a "
         "change of price does with counterfactual or elasticities"
     )
+
+
+def surplus(estimator: Estimator, choices: Choices, price: str) -> Float[np.ndarray, " sets"]:
+    """The expected utility of the best item, over the price coefficient (Small and Rosen 1981).
+
+        S(s) = log sum over x in s of exp V(x) / -beta_price                 (MNL)
+        S(s) = log sum over nests k of exp(lambda_k I_k) / -beta_price       (nested logit)
+        S(s) = sum over classes c of pi_c S_c(s)                             (mixed logit)
+
+    Utility has no zero point: only differences of S between sets mean something.
+
+    >>> import setwise as sw
+    >>> choices = sw.datasets.load("modecanada")
+    >>> surplus(sw.MNL().fit(choices), choices, "cost").shape
+    (4324,)
+    """
+    if not isinstance(estimator, (MNL, NestedLogit, MixedMNL)):
+        raise InputError(
+            f"{type(estimator).__name__} is no model of utility that is linear in price and does "
+            "not depend on the other items, so that it has no consumer surplus; use MNL, "
+            "NestedLogit or MixedMNL, or leave price= out"
+        )
+    betas = []
+    for weights in linear_weights(estimator, price):
+        place = weights.names.index(price)
+        check_price(price, float(weights.values[place]), weights.identified[place], weights.suffix)
+        betas.append(-float(weights.values[place]))
+    encoding = estimator.schema_.over(choices)
+    found = [_logsums(estimator, part.encoded(np.float64)) / betas for part in encoding.blocks()]
+    shares = estimator.shares_ if isinstance(estimator, MixedMNL) else np.ones(1)
+    return np.concatenate(found) @ shares
+
+
+def _logsums(
+    estimator: MNL | NestedLogit | MixedMNL, data: Encoded
+) -> Float[np.ndarray, "sets classes"]:
+    names = estimator.schema_.item_names
+    scale = estimator.schema_.item_scales
+    places = [names.index(name) for name in estimator.feature_names_]
+    utilities = data.items[:, places] @ (np.atleast_2d(estimator.coef_) * scale[places]).T
+    if not isinstance(estimator, NestedLogit):
+        return _segments.log_sum_exp(utilities, data.offsets)
+    nested = np.stack([*_in_nests(estimator, data, utilities[:, 0])], 1)
+    return np.logaddexp.reduce(nested, axis=1)[:, None]
+
+
+def _in_nests(
+    estimator: NestedLogit, data: Encoded, utility: Float[np.ndarray, " rows"]
+) -> Iterator[Float[np.ndarray, " sets"]]:
+    """lambda_k I_k of each nest in every set; last, what is in no nest."""
+    member = estimator.nest_members(data)
+    for k, one in enumerate(estimator.lambdas_):
+        inside = np.where(member[:, k], utility / one, -np.inf)
+        yield one * _segments.log_sum_exp(inside, data.offsets)
+    yield _segments.log_sum_exp(np.where(member.any(1), -np.inf, utility), data.offsets)

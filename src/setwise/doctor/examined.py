@@ -13,6 +13,7 @@ import narwhals as nw
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
+from setwise import _segments
 from setwise.choices import Choices, Feature
 from setwise.choices.column_types import EXACT, WrongType, typed
 from setwise.choices.columns import Column
@@ -115,19 +116,19 @@ class ExaminedSets:
 
     def spread(self, per_set: Shaped[np.ndarray, " sets"]) -> Shaped[np.ndarray, " rows"]:
         """One value per set, repeated for each of its rows."""
-        return np.repeat(per_set, self.sizes)
+        return _segments.spread(per_set, self.offsets)
 
     def total(self, flags: Bool[np.ndarray, " rows"]) -> Int[np.ndarray, " sets"]:
         """How many rows of each set are flagged."""
-        return np.add.reduceat(flags, self.offsets[:-1], dtype=np.int64)
+        return _segments.sums(flags, self.offsets)
 
     def highest(self, values: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " sets"]:
         """The largest value of each set."""
-        return np.maximum.reduceat(values, self.offsets[:-1])
+        return _segments.maxima(values, self.offsets)
 
     def lowest(self, values: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " sets"]:
         """The smallest value of each set."""
-        return np.minimum.reduceat(values, self.offsets[:-1])
+        return _segments.minima(values, self.offsets)
 
     def owners(self, places: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
         """The set of each of these places."""

@@ -3,7 +3,7 @@
 from setwise.estimators.base import Estimator
 from setwise.estimators.basic import RandomChoice, SingleFeature
 from setwise.estimators.boosting import LambdaMART
-from setwise.estimators.catalogue import ENTRIES, Entry, configured, everyone, named, zoo
+from setwise.estimators.catalogue import CATALOGUE, Entry, configured, everyone, named, zoo
 from setwise.estimators.fit_many import fit_together
 from setwise.estimators.loading import CLASSES, load
 from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL
@@ -16,8 +16,8 @@ from setwise.estimators.summary import Summary
 from setwise.estimators.trained import TrainedEstimator
 
 __all__ = [
+    "CATALOGUE",
     "CLASSES",
-    "ENTRIES",
     "MNL",
     "SDA",
     "SDE",

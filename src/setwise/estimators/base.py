@@ -13,7 +13,7 @@ from jaxtyping import Float, Int, Shaped
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from setwise import _arguments
+from setwise import _arguments, _segments
 from setwise._arguments import Check
 from setwise._errors import DataWarning, InputError
 from setwise.choices import Choices, Encoded, Irregular, Schema, open_table, read_like, split
@@ -37,11 +37,24 @@ class NotFitted(InputError, NotFittedError):
 
 
 class Estimator(BaseEstimator):
-    """The scikit-learn face of a choice model.
+    """A choice model with the interface of scikit-learn.
 
-    ``__init__`` stores its arguments, :meth:`fit` checks them, learns and returns self. Fitted
+    ``__init__`` stores its arguments. :meth:`fit` checks them, learns and returns self. Fitted
     attributes end in an underscore: ``schema_`` (from table to numbers) and ``model_`` (from
     numbers to scores).
+
+    ``clone``, ``set_params(training__epochs=5)``, ``cross_val_score`` and ``GridSearchCV`` work
+    with :class:`Choices`, which they split by whole sets; ``groups=`` takes one value per set, such
+    as ``choices.group``. They do not work with tables: the rows of a set must stay together, and
+    only :func:`setwise.read` knows which they are. So :meth:`fit` takes :class:`Choices` alone;
+    all that predict take tables too.
+
+    >>> import setwise as sw
+    >>> from sklearn.model_selection import GroupKFold, cross_val_score
+    >>> choices = sw.datasets.load("swissmetro").sample(300)
+    >>> people = choices.set_ids // 9  # one value per set
+    >>> cross_val_score(sw.MNL(), choices, groups=people, cv=GroupKFold(3)).shape
+    (3,)
 
     Other rooms use these methods of a fitted estimator: :meth:`check_is_fitted`,
     :meth:`as_choices`, :meth:`encoded_parts`, :meth:`row_log_probabilities`,
@@ -163,21 +176,21 @@ class Estimator(BaseEstimator):
         _refuse_array(data, "rank")
         choices = self.as_choices(data)
         probability = self.row_probabilities(choices)
-        starts = np.repeat(choices.offsets[:-1], choices.sizes)
-        order = np.lexsort((-probability, starts))
+        order = np.lexsort((-probability, _segments.owners(choices.offsets)))
         table = None if isinstance(data, Choices) else open_table(data).native
         if table is None:
             import polars as pl
 
             table = pl.DataFrame(
-                {choices.roles.set: np.repeat(choices.set_ids, choices.sizes)}
+                {choices.roles.set: _segments.spread(choices.set_ids, choices.offsets)}
                 | {name: column.text() for name, column in choices.columns.items()}
             )
             rows = order
         else:
             rows = choices.rows[order]
         frame = nw.from_native(table, eager_only=True)[rows.tolist()]
-        added = {"probability": probability[order], "rank": _ranks(probability, choices)[order]}
+        ranks = _segments.ranks(probability, choices.offsets)
+        added = {"probability": probability[order], "rank": ranks[order]}
         space = nw.get_native_namespace(frame)
         series = [nw.new_series(name, values, backend=space) for name, values in added.items()]
         if hasattr(table, "index"):  # pandas aligns columns by index: put it in the new order first
@@ -206,8 +219,13 @@ class Estimator(BaseEstimator):
             )
         return Outcomes.joined(outcomes)
 
-    def score(self, data: Any) -> float:
-        """Top-1 accuracy, the measure that scikit-learn's tools look at."""
+    def score(self, data: Any, y: None = None) -> float:
+        """Top-1 accuracy, the measure that scikit-learn's tools look at.
+
+        ``data`` says what was chosen. scikit-learn passes a ``y``, which must be None.
+        """
+        if y is not None:
+            raise InputError("score takes no y: the data say what was chosen; leave it out")
         return self.evaluate(data).top1
 
     def save(
@@ -438,14 +456,3 @@ def held_out(choices: Choices, seed: int) -> tuple[Choices, Choices]:
     by: Literal["set", "group"] = "set" if choices.group is None else "group"
     train, validation = split(choices, (0.8, 0.2), seed, by)
     return train, validation
-
-
-def _ranks(probability: Float[np.ndarray, " rows"], choices: Choices) -> Float[np.ndarray, " rows"]:
-    """Rank within the set, 1 for the most probable; ties share their mean rank."""
-    starts = np.repeat(choices.offsets[:-1], choices.sizes)
-    order = np.lexsort((-probability, starts))
-    place = np.empty(len(order))
-    place[order] = np.arange(len(order)) - starts + 1.0
-    _, tie = np.unique(np.stack([starts, -probability]), axis=1, return_inverse=True)
-    tie = tie.reshape(-1)
-    return (np.bincount(tie, place) / np.bincount(tie))[tie]

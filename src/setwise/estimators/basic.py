@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import brentq
 
+from setwise import _segments
 from setwise._arguments import one_of, optional, text
 from setwise._errors import InputError
 from setwise._tensorfile import with_arrays
@@ -176,20 +177,18 @@ def temperature(scores: Float[np.ndarray, " rows"], encoded: Encoded) -> float:
     >>> round(float(np.exp(b)), 6)  # the odds of 3 right to 1 wrong
     3.0
     """
-    starts, sizes, chosen = encoded.offsets[:-1], encoded.sizes, chosen_of(encoded)
-    gaps = scores - np.repeat(scores[starts + chosen], sizes)
+    offsets = encoded.offsets
+    gaps = scores - _segments.spread(scores[offsets[:-1] + chosen_of(encoded)], offsets)
     spread = float(np.sqrt(np.mean(gaps**2)))
     if spread == 0:
         return 1.0
     gaps, weight = gaps / spread, shares(encoded)
-    at_random = float(weight @ (np.add.reduceat(gaps, starts) / sizes))
+    at_random = float(weight @ _segments.means(gaps, offsets))
     hedge = at_random / (len(encoded) + 2) if gaps.max() <= 0 else 0.0
 
     def slope(log_b: float) -> float:
-        exponent = np.exp(log_b) * gaps
-        p = np.exp(exponent - np.repeat(np.maximum.reduceat(exponent, starts), sizes))
-        mean = np.add.reduceat(p * gaps, starts) / np.add.reduceat(p, starts)
-        return float(weight @ mean) - hedge
+        p = _segments.softmax(np.exp(log_b) * gaps, offsets)
+        return float(weight @ _segments.sums(p * gaps, offsets)) - hedge
 
     low, high = np.log(BOUNDS)
     if slope(low) >= 0:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from jaxtyping import Float
 
+from setwise import _segments
 from setwise._arguments import number, one_of, seed, whole
 from setwise._errors import InputError
 from setwise.choices import Choices, Encoded, Schema
@@ -142,10 +143,7 @@ class LambdaMART(Estimator):
         return self.model_.predict(_columns(encoded))
 
     def row_log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
-        scores = self._scores(encoded) / self.temperature_
-        starts, sizes = encoded.offsets[:-1], encoded.sizes
-        scores = scores - np.repeat(np.maximum.reduceat(scores, starts), sizes)
-        return scores - np.repeat(np.log(np.add.reduceat(np.exp(scores), starts)), sizes)
+        return _segments.log_softmax(self._scores(encoded) / self.temperature_, encoded.offsets)
 
     def _to_artifact(self) -> Artifact:
         fitted = {name: getattr(self, f"{name}_") for name in FITTED}
@@ -176,7 +174,7 @@ def _dataset(lightgbm: Any, encoded: Encoded, reference: Any = None) -> Any:
     """Rows with label 1 for the chosen item and 0 for the others; a set is a query."""
     label = np.zeros(len(encoded.items))
     label[encoded.offsets[:-1] + chosen_of(encoded)] = 1
-    weight = np.repeat(shares(encoded) * len(encoded), encoded.sizes)
+    weight = _segments.spread(shares(encoded) * len(encoded), encoded.offsets)
     return lightgbm.Dataset(
         _columns(encoded),
         label,
@@ -187,7 +185,7 @@ def _dataset(lightgbm: Any, encoded: Encoded, reference: Any = None) -> Any:
 
 
 def _columns(encoded: Encoded) -> Float[np.ndarray, "rows columns"]:
-    return np.hstack([encoded.items, np.repeat(encoded.context, encoded.sizes, 0)])
+    return np.hstack([encoded.items, _segments.spread(encoded.context, encoded.offsets)])
 
 
 def _top1(encoded: Encoded) -> Callable[[np.ndarray, Any], tuple[str, float, bool]]:

@@ -39,7 +39,7 @@ class Entry:
     paper: Make | None = None
 
     def parameters(self, features: int = 8) -> int | None:
-        """How many numbers it learns from so many features; None where data decide."""
+        """The number of parameters with so many features; None if it depends on the data."""
         if self.name in _COUNTS:
             return _COUNTS[self.name](features)
         estimator = self.make()
@@ -138,33 +138,38 @@ _BESIDE = (
     ),
 )  # fmt: skip
 
-ENTRIES: Mapping[str, Entry] = {
+CATALOGUE: Mapping[str, Entry] = {
     name: Entry(
         name, blueprint.about, _MAKERS.get(name, partial(ChoiceModel, name)), _PAPER.get(name)
     )
     for name, blueprint in ZOO.items()
 } | {entry.name: entry for entry in _BESIDE}
+"""All entries by name: the models of :data:`setwise.models.ZOO`, and those that are no network."""
 
 
 def zoo() -> tuple[Entry, ...]:
-    """Every model that setwise knows.
+    """All models of setwise, by family; :data:`CATALOGUE` has them by name.
 
     >>> [entry.name for entry in zoo() if entry.about.family == "basic"]
     ['single_feature', 'random']
     """
-    return tuple(ENTRIES.values())
+    return tuple(CATALOGUE.values())
 
 
 def everyone() -> list[str]:
-    """The names of all models that any table of choices can train: all but nested.
+    """The names of all models that can be trained on any table: all but the nested logit.
 
-    The nested logit needs a column of nests.
+    That one needs a column of nests.
     """
-    return [name for name in ENTRIES if name != "nested"]
+    return [name for name in CATALOGUE if name != "nested"]
 
 
 def named(name: str, preset: Literal["default", "paper"] = "default") -> Estimator:
     """The estimator of this name, with default arguments or with the paper's.
+
+    A name means the same in ``named``, ``compare``, ``tune``, ``setwise fit --model`` and the zoo:
+    "sda" is ``SDA()``. Only ``preset="paper"`` changes it, to the model and the training of the
+    paper: "sda" is then ``SDA.paper()``, whose architecture the zoo lists as "sda_inner".
 
     >>> named("sda")
     SDA()
@@ -173,9 +178,9 @@ def named(name: str, preset: Literal["default", "paper"] = "default") -> Estimat
     """
     one_of("default", "paper")("preset", preset)
     text("name", name)
-    if name not in ENTRIES:
-        raise InputError(f"there is no model '{name}'; there are: {', '.join(ENTRIES)}")
-    entry = ENTRIES[name]
+    if name not in CATALOGUE:
+        raise InputError(f"there is no model '{name}'; there are: {', '.join(CATALOGUE)}")
+    entry = CATALOGUE[name]
     return entry.paper() if preset == "paper" and entry.paper is not None else entry.make()
 
 

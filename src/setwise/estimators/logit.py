@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from setwise import _segments
 from setwise._tensorfile import with_arrays
 from setwise.choices import Choices, Encoded, Schema
 from setwise.doctor.derived import derived
@@ -177,12 +178,11 @@ class LinearContextLogit(ConvexLogit):
 
     def _columns(self, encoded: Encoded, schema: Schema) -> Any:
         x = encoded.items
-        means = np.add.reduceat(x, encoded.offsets[:-1]) / encoded.sizes[:, None]
-        means = np.hstack([means, encoded.context])
+        means = np.hstack([_segments.means(x, encoded.offsets), encoded.context])
         means[np.abs(means) < ROUNDING] = 0  # or a mean that is never other than 0 would be noise
         scale = np.sqrt((means**2).mean(0))
         scale[scale == 0] = 1
-        spread = np.repeat(means / scale, encoded.sizes, 0)
+        spread = _segments.spread(means / scale, encoded.offsets)
         products = (x[:, :, None] * spread[:, None, :]).reshape(len(x), -1)
         units = np.concatenate([np.ones(x.shape[1]), np.tile(scale, x.shape[1])])
         return np.hstack([x, products]), units

@@ -13,6 +13,7 @@ from scipy.linalg import eigh
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
+from setwise import _segments
 from setwise._arguments import optional, seed, whole
 from setwise._tensorfile import with_arrays
 from setwise.choices import Choices, Encoded, Schema
@@ -297,7 +298,5 @@ def _em(data: Encoded, theta: Float[np.ndarray, "k d"]) -> Run:
 def _chosen_logs(data: Encoded, theta: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "sets k"]:
     """log P(chosen | s, class) of every set and class."""
     assert data.chosen is not None
-    starts = data.offsets[:-1]
-    f = data.items @ theta.T
-    f -= np.repeat(np.maximum.reduceat(f, starts), data.sizes, 0)
-    return f[starts + data.chosen] - np.log(np.add.reduceat(np.exp(f), starts))
+    logs = _segments.log_softmax(data.items @ theta.T, data.offsets)
+    return logs[data.offsets[:-1] + data.chosen]

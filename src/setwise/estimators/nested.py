@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
+from setwise import _segments
 from setwise._arguments import text
 from setwise._errors import InputError
 from setwise._tensorfile import with_arrays
@@ -231,8 +232,7 @@ def _utility(d: int, start: int, nests: int) -> Bool[np.ndarray, " d"]:
 
 def _informative(data: Encoded, start: int, nests: int, nest: str) -> Bool[np.ndarray, " k"]:
     """Nests of which some set has two items, so that lambda can be learned."""
-    member = (data.items[:, start : start + nests] > 0).astype(np.int64)
-    counts = np.add.reduceat(member, data.offsets[:-1])
+    counts = _segments.sums(data.items[:, start : start + nests] > 0, data.offsets)
     if (counts.max(1) == data.sizes).all():
         raise InputError(
             f"every set lies within one nest of '{nest}', so there is no choice between nests; "

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 
+from setwise import _segments
 from setwise._arguments import number, optional, seed, whole
 from setwise.choices import Encoded, Schema
 from setwise.estimators.basic import SIGNS, LinearScorer, chosen_of, one_feature_measures, shares
@@ -97,7 +98,7 @@ class AdaRank(LinearScorer):
         patience: stop after this many rounds without a better mean reciprocal rank on the
             training part; the rounds after the best one are dropped.
 
-    Fitted attributes, one value a round: ``alphas_``, ``chosen_features_``, ``directions_``,
+    Fitted attributes, one value per round: ``alphas_``, ``chosen_features_``, ``directions_``,
     ``history_`` (the mean reciprocal rank); ``best_round_`` (how many rounds count); and those of
     :class:`LinearScorer`.
 
@@ -155,7 +156,7 @@ def pairs(
     [[4.0], [3.0]]
     """
     weight = shares(encoded) * len(encoded)
-    sets = np.repeat(np.arange(len(encoded)), encoded.sizes)
+    sets = _segments.owners(encoded.offsets)
     winners: Int[np.ndarray, " sets"] = encoded.offsets[:-1] + chosen_of(encoded)
     others = np.delete(np.arange(len(sets)), winners)
     if len(others) > most:

@@ -71,7 +71,7 @@ class Summary:
         return self.parameters * float(np.log(self.sets)) - 2 * self.log_likelihood
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values: one entry a coefficient, and the measures of fit."""
+        """Plain values: one entry per coefficient, and the measures of fit."""
         rows = zip(self.names, self.coefficients, self.standard_errors, self.z, self.p, strict=True)
         fields = ("name", "coefficient", "standard_error", "z", "p")
         whole = ("sets", "parameters", "log_likelihood", "null_log_likelihood")

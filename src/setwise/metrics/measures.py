@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from setwise import _segments
 from setwise._page import notebook_html
 from setwise._shapes import Bool, Float, Int
 
@@ -40,11 +41,10 @@ class Ranks:
         chosen: Int[np.ndarray, " sets"],
     ) -> "Ranks":
         """Compare every item with the chosen item of its set."""
-        starts, sizes = offsets[:-1], np.diff(offsets)
-        rival = np.repeat(scores[starts + chosen], sizes)
-        better = np.add.reduceat((scores > rival).astype(np.int64), starts)
-        equal = np.add.reduceat((scores == rival).astype(np.int64), starts)
-        return cls(better, equal)
+        rival = _segments.spread(scores[offsets[:-1] + chosen], offsets)
+        return cls(
+            _segments.sums(scores > rival, offsets), _segments.sums(scores == rival, offsets)
+        )
 
     def top(self, k: int) -> Float[np.ndarray, " sets"]:
         """The probability that the chosen item is among the k best.
@@ -136,11 +136,10 @@ class Outcomes:
         chosen: Int[np.ndarray, " sets"],
     ) -> "Outcomes":
         """Of predictions for flat rows."""
-        starts = offsets[:-1]
         return cls(
             Ranks.of(log_probabilities, offsets, chosen),
-            -log_probabilities[starts + chosen].astype(np.float64),
-            np.exp(np.maximum.reduceat(log_probabilities, starts).astype(np.float64)),
+            -log_probabilities[offsets[:-1] + chosen].astype(np.float64),
+            np.exp(_segments.maxima(log_probabilities, offsets).astype(np.float64)),
             np.diff(offsets),
         )
 
@@ -248,8 +247,7 @@ def predicted(
     scores: Float[np.ndarray, " rows"], offsets: Int[np.ndarray, " sets_and_one"]
 ) -> Bool[np.ndarray, " rows"]:
     """True for the best item of each set (the first of equals, so that there is exactly one)."""
-    sizes = np.diff(offsets)
-    best = scores == np.repeat(np.maximum.reduceat(scores, offsets[:-1]), sizes)
+    best = scores == _segments.spread(_segments.maxima(scores, offsets), offsets)
     places = np.flatnonzero(best)
     sets = np.searchsorted(offsets, places, side="right") - 1
     first = places[np.concatenate([[True], sets[1:] != sets[:-1]])]

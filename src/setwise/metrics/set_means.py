@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from setwise import _segments
 from setwise._arguments import checked, instance, whole
 from setwise._arguments import number as a_number
 from setwise._arguments import seed as check_seed
@@ -178,7 +179,7 @@ def _summed(
 ) -> Float[np.ndarray, "people m"]:
     """The sums of each person's sets."""
     order = np.argsort(person, kind="stable")
-    return np.add.reduceat(flat[order], np.searchsorted(person[order], np.unique(person)))
+    return _segments.sums(flat[order], _segments.offsets_of(np.bincount(person)))
 
 
 def _quantiles(

@@ -21,8 +21,7 @@ from setwise.consequences import (
     diversion_ratios,
     elasticities,
 )
-from setwise.consequences.changes import Change, is_change
-from setwise.consequences.counterfactual import ShareChange
+from setwise.consequences.counterfactual import Change, ShareChange, is_change
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
 from setwise.metrics.pairs import LevelMatrix

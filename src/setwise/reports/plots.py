@@ -15,13 +15,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import MaxNLocator
 
+from setwise import _segments
 from setwise._arguments import each, instance, number, optional, text, whole
 from setwise._arguments import seed as seed_number
 from setwise._errors import InputError
 from setwise.choices import Choices
 from setwise.choices.alternatives import shown
-from setwise.consequences.changes import Reprice, applied, matching
-from setwise.consequences.counterfactual import with_columns
+from setwise.consequences.counterfactual import Reprice, applied, matching, with_columns
 from setwise.estimators import Estimator, TrainedEstimator
 from setwise.estimators.maximum_likelihood import Estimated
 from setwise.reports.figures import COLOURS
@@ -373,13 +373,12 @@ def _moved(
     grid: Float[np.ndarray, " points"],
 ) -> tuple[Float[np.ndarray, "points sets"], Float[np.ndarray, " sets"]]:
     """The probability of what moves at each value, in the sets that have it, and their shares."""
-    starts = choices.offsets[:-1]
-    has = np.flatnonzero(np.logical_or.reduceat(rows, starts))
+    has = np.flatnonzero(_segments.maxima(rows, choices.offsets))
     found = []
     for value in grid.tolist():
         change = Reprice(column, partial(_replaced, rows, value))
         p = model.row_probabilities(applied([change], choices, model.schema_))
-        found.append(np.add.reduceat(np.where(rows, p, 0.0), starts)[has])
+        found.append(_segments.sums(np.where(rows, p, 0.0), choices.offsets)[has])
     weight = np.ones(len(choices)) if choices.weight is None else choices.weight
     return np.array(found), weight[has] / weight[has].sum()
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
+from setwise import _segments
 from setwise._errors import InputError
 from setwise._files import cannot_write, check_writable, is_of_disk, scratch_beside, whole_file
 from setwise._shapes import Bool, Float, Int
@@ -498,7 +499,7 @@ def _set_by_set(model: RowModel, choices: Choices, tell: OnRows) -> Generator[An
     done = 0
     for part in model.schema.over(choices).blocks():
         block, found = part.choices, Predictions.of(model, part.encoded())
-        sets = np.repeat(np.arange(len(block)), block.sizes)
+        sets = _segments.owners(block.offsets)
         columns = {
             choices.roles.set: block.set_ids[sets],
             "position": np.arange(len(sets)) - block.offsets[sets],

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from setwise import __version__
+from setwise import __version__, _segments
 from setwise._errors import InputError
 from setwise._shapes import Float32
 from setwise.choices import Encoded, Schema
@@ -201,10 +201,7 @@ def mnl_log_probabilities(
     [0.25, 0.75, 1.0]
     """
     scores = (encoded.items @ weights).astype(np.float64)
-    begins, sizes = encoded.offsets[:-1], encoded.sizes
-    scores -= np.repeat(np.maximum.reduceat(scores, begins), sizes)
-    total = np.add.reduceat(np.exp(scores), begins)
-    return (scores - np.repeat(np.log(total), sizes)).astype(np.float32)
+    return _segments.log_softmax(scores, encoded.offsets).astype(np.float32)
 
 
 def _takes(served: ServedModel, sample: dict[str, Any]) -> bool:

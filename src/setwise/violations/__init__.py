@@ -1,13 +1,18 @@
 """Violations of IIA: how often the choice between some items depends on the others.
 
-By fitted models: ``capacity`` (kappa), also by region of ``correctness``, ``soft``, ``influences``,
-with intervals by ``bootstrap`` over sets or ``people``; in data: ``iia_tests`` (with
-``likelihood_ratio``, ``fewer_items``, ``verdict``); the effects that break IIA: ``effects``.
+Of fitted models: ``capacity`` (kappa, also by correctness region), ``soft`` and ``influences``. In
+data: ``iia_tests`` (with ``likelihood_ratio``, ``fewer_items`` and ``verdict``). The effects that
+break IIA: ``effects``. Intervals come from :mod:`setwise.metrics.set_means`.
 """
 
 from setwise.metrics.set_means import SetMean, bootstrap_interval
-from setwise.violations.capacity import Violations, violation_capacity
-from setwise.violations.correctness import CapacityByRegion, CorrectnessRegion, capacity_by_region
+from setwise.violations.capacity import (
+    CapacityByRegion,
+    CorrectnessRegion,
+    Violations,
+    capacity_by_region,
+    violation_capacity,
+)
 from setwise.violations.effects import (
     ContextEffect,
     DecoyEffect,

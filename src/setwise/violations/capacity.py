@@ -1,17 +1,25 @@
-"""Violation capacity: how often a model changes its mind when an item it did not choose goes."""
+"""Violation capacity: how often taking away an item that was not chosen changes the choice.
 
+Over all sets, and by correctness region: the sets that some models predict right and others wrong.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Int
 
-from setwise._arguments import checked
+from setwise._arguments import by_name, checked
+from setwise._arguments import seed as check_seed
 from setwise._errors import InputError
+from setwise._page import notebook_html
+from setwise.choices import Choices
 from setwise.estimators import Estimator
-from setwise.estimators.base import fitted
+from setwise.estimators.base import fitted, is_choices
 from setwise.estimators.removals import Removals, without_each
-from setwise.metrics.set_means import Group, SetMean, people
+from setwise.metrics.set_means import Group, Interval, SetMean, bootstrap_interval, people
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +72,7 @@ def violation_capacity(
             the training table, in which all sets count alike. What was chosen plays no part.
         group: who made each choice, for errors and intervals where one person makes many: the
             column that ``read(group=...)`` named, a context column, any column of a table that is
-            constant within sets, or one value a set.
+            constant within sets, or one value per set.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.load("swissmetro").sample(200)
@@ -102,3 +110,205 @@ def changed_choices(
     tried[each, chosen.argmax(1)] = False
     stays = np.take_along_axis(chosen, one.left.argmax(2), 1)
     return tried.sum(1), (tried & ~stays).sum(1)
+
+
+MOST = 8  # models: of more, the regions are for nobody to read
+
+
+@dataclass(frozen=True)
+class CorrectnessRegion:
+    """The sets that these models predict right and all others wrong.
+
+    ``share`` is that of all sets that count, by their weights. ``kappa`` is each model's violation
+    capacity there, NaN where there is no set, and ``intervals`` are 95 % by the bootstrap.
+    """
+
+    right: tuple[str, ...]
+    sets: int
+    share: float
+    kappa: Mapping[str, float]
+    intervals: Mapping[str, Interval]
+
+
+@dataclass(frozen=True)
+class CapacityByRegion:
+    """All regions: one model right, two, and so on; the last is where none is.
+
+    >>> one = CorrectnessRegion(("SDA",), 3, 0.75, {"SDA": 0.5}, {"SDA": (0.25, 0.75)})
+    >>> none = CorrectnessRegion((), 1, 0.25, {"SDA": 0.0}, {"SDA": (0.0, 0.0)})
+    >>> print(CapacityByRegion(("SDA",), (one, none)))
+    right  sets   share  kappa of SDA
+    all       3  75.0 %  0.500 [0.250, 0.750]
+    none      1  25.0 %  0.000 [0.000, 0.000]
+    """
+
+    models: tuple[str, ...]
+    regions: tuple[CorrectnessRegion, ...]
+
+    def of(self, *right: str) -> CorrectnessRegion:
+        """The region where exactly these models are right; without any, where none is."""
+        for one in self.regions:
+            if set(one.right) == set(right):
+                return one
+        wrong = ", ".join(name for name in right if name not in self.models)
+        raise InputError(f"{wrong} is no model here; there are: {', '.join(self.models)}")
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """What :meth:`rows` hold."""
+        return ("right", "sets", "share", *(f"kappa of {name}" for name in self.models))
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """The regions as text, under :attr:`heads`."""
+        return [
+            (
+                region_name(one.right, len(self.models)),
+                f"{one.sets:,}",
+                f"{100 * one.share:.1f} %",
+                *(_with_interval(one.kappa[name], one.intervals[name]) for name in self.models),
+            )
+            for one in self.regions
+        ]
+
+    def to_frame(self) -> Any:
+        """A Polars frame, one row per region and model.
+
+        Columns: right (the models that are right there), sets, share, model, kappa, low, high.
+        """
+        import polars as pl
+
+        cells = [(one, name) for one in self.regions for name in self.models]
+        columns = {
+            "right": [region_name(one.right, len(self.models)) for one, _ in cells],
+            "sets": [one.sets for one, _ in cells],
+            "share": [one.share for one, _ in cells],
+            "model": [name for _, name in cells],
+            "kappa": [one.kappa[name] for one, name in cells],
+            "low": [one.intervals[name][0] for one, name in cells],
+            "high": [one.intervals[name][1] for one, name in cells],
+        }
+        return pl.DataFrame(columns).fill_nan(None)
+
+    def _repr_html_(self) -> str:
+        return notebook_html(self.heads, self.rows())
+
+    def __str__(self) -> str:
+        table = [self.heads, *self.rows()]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        return "\n".join(
+            "  ".join(
+                f"{cell:>{width}}" if 1 <= place <= 2 else f"{cell:<{width}}"
+                for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in table
+        )
+
+
+@checked(estimators=by_name(fitted, least=0), choices=is_choices, seed=check_seed)
+def capacity_by_region(
+    estimators: Mapping[str, Estimator],
+    choices: Choices,
+    group: str | Group | None = None,
+    seed: int = 0,
+) -> CapacityByRegion:
+    """Each model's violation capacity where only some of the models predict the choice.
+
+    For each combination R of the models, and for none of them,
+
+        kappa_m(R) = violation capacity of m on { s : exactly the models in R predict s right }
+
+    A prediction is right if the chosen item alone is the likeliest: a shared first place is not
+    enough. Sets of one item say nothing about removals and are left out. If context helps, a
+    context model should change its mind more often on the sets that it alone gets right. For IIA
+    models all numbers are exactly 0.
+
+    Args:
+        estimators: fitted models by name, at most 8.
+        choices: sets that the models were not trained on, with what was chosen. Weights count.
+        group: who made each choice, for intervals where one person makes many: as in
+            :func:`~setwise.violations.violation_capacity`.
+        seed: of the bootstrap.
+
+    >>> import setwise as sw
+    >>> choices = sw.datasets.generate("decoy", sets=300, seed=0).choices
+    >>> models = {"relative": sw.WithinSetMNL().fit(choices), "MNL": sw.MNL().fit(choices)}
+    >>> found = capacity_by_region(models, choices)
+    >>> found.of("relative").kappa["MNL"], found.of("relative").kappa["relative"] > 0
+    (0.0, True)
+    """
+    _check_regions(estimators, choices)
+    who = None if group is None else people(choices, choices, group)
+    several = choices.sizes >= 2
+    right = {name: predicted_right(one, choices) for name, one in estimators.items()}
+    violations = {name: violation_capacity(one, choices, who) for name, one in estimators.items()}
+    weight = several if choices.weight is None else np.where(several, choices.weight, 0)
+    found = []
+    for names, where in correctness_regions(right):
+        here = where & several
+        parts = {name: one.where(here) for name, one in violations.items()}
+        found.append(
+            CorrectnessRegion(
+                names,
+                int(here.sum()),
+                float(weight[here].sum() / weight.sum()),
+                {name: one.kappa for name, one in parts.items()},
+                {name: bootstrap_interval(one, seed=seed) for name, one in parts.items()},
+            )
+        )
+    by_size = sorted(found, key=lambda one: len(one.right) or len(estimators) + 1)
+    return CapacityByRegion(tuple(estimators), tuple(by_size))
+
+
+def correctness_regions(
+    right: Mapping[str, Bool[np.ndarray, " sets"]],
+) -> Iterator[tuple[tuple[str, ...], Bool[np.ndarray, " sets"]]]:
+    """All combinations of models, each with the sets that exactly these get right.
+
+    >>> right = {"a": np.array([True, True, False]), "b": np.array([True, False, False])}
+    >>> {names: np.flatnonzero(sets).tolist() for names, sets in correctness_regions(right)}
+    {('a', 'b'): [0], ('a',): [1], ('b',): [], (): [2]}
+    """
+    table = np.array(list(right.values()))
+    for wanted in product((True, False), repeat=len(right)):
+        names = tuple(name for name, one in zip(right, wanted, strict=True) if one)
+        yield names, (table == np.array(wanted)[:, None]).all(0)
+
+
+def predicted_right(estimator: Estimator, choices: Choices) -> Bool[np.ndarray, " sets"]:
+    """Whether the chosen item of each set is the likeliest; a shared first place is not enough.
+
+    >>> import setwise as sw
+    >>> choices = sw.datasets.generate("mnl", sets=5, items=3).choices
+    >>> predicted_right(sw.RandomChoice().fit(choices), choices).any().item()
+    False
+    """
+    return estimator.outcomes(choices).ranks.top(1) == 1
+
+
+def region_name(right: Sequence[str], models: int) -> str:
+    """A region in words: "none", "all", or who is right.
+
+    >>> region_name(["SDA"], 3), region_name(["SDA", "MNL"], 3), region_name(["SDA", "MNL"], 2)
+    ('SDA only', 'SDA, MNL', 'all')
+    """
+    if not right:
+        return "none"
+    if len(right) == models:
+        return "all"
+    return f"{right[0]} only" if len(right) == 1 else ", ".join(right)
+
+
+def _check_regions(estimators: Mapping[str, Estimator], choices: object) -> None:
+    if not 1 <= len(estimators) <= MOST:
+        raise InputError(
+            f"{len(estimators)} models make {2 ** len(estimators):,} regions; give 1 to {MOST}"
+        )
+    if not isinstance(choices, Choices):
+        raise InputError(
+            f"regions need Choices, not {type(choices).__name__}; make them with setwise.read(...)"
+        )
+
+
+def _with_interval(value: float, interval: Interval) -> str:
+    low, high = interval
+    return "–" if np.isnan(value) else f"{value:.3f} [{low:.3f}, {high:.3f}]"

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
+from setwise import _segments
 from setwise._arguments import checked, each, instance, optional, text
 from setwise._arguments import number as a_number
 from setwise._arguments import seed as check_seed
@@ -78,10 +79,10 @@ def context_effects(
     group: str | None = None,
     seed: int = 0,
 ) -> tuple[ContextEffect, ...]:
-    """The effects in labelled trials, one entry a condition, in alphabetical order.
+    """The effects in labelled trials, one entry per condition, in alphabetical order.
 
     Args:
-        table: anything that :func:`setwise.read` reads, one row an option; names of columns below.
+        table: anything that :func:`setwise.read` reads, one row per option; names of columns below.
         set: the trial of each row.
         chosen: 1 for the chosen option; or a model's P(x | s), for the effects that it predicts.
         condition: such as "attraction"; the same in all rows of a trial.
@@ -120,9 +121,9 @@ def context_effects(
 
 @dataclass(frozen=True, eq=False)
 class DecoyEffect:
-    """How a decoy moves the shares of a and b, one value a place of the decoy.
+    """How a decoy moves the shares of a and b, one value per place of the decoy.
 
-    ``without`` is (P(a), P(b)) of the pair alone. ``places`` has the decoy's features, one row a
+    ``without`` is (P(a), P(b)) of the pair alone. ``places`` has the decoy's features, one row per
     place, in the order of ``features``.
     """
 
@@ -233,8 +234,7 @@ def _shares(table: Table, sets: Grouping, chosen: str, option: str) -> Float[np.
     """Of each trial, what A and what B got: 0 or 1, or a model's probabilities."""
     column = table.column(chosen, "chosen")
     values = column.values.astype(np.float64)[sets.order] if column.kind == "number" else None
-    starts = sets.offsets[:-1]
-    sums = None if values is None else np.add.reduceat(values, starts)
+    sums = None if values is None else _segments.sums(values, sets.offsets)
     if values is None or sums is None or not (values >= 0).all():
         raise InputError(f"chosen column '{chosen}' must hold 0 and 1, or probabilities")
     wrong = np.abs(sums - 1) > ROUNDING
@@ -246,14 +246,15 @@ def _shares(table: Table, sets: Grouping, chosen: str, option: str) -> Float[np.
         )
     names = table.ids(option, "option").astype(str)[sets.order]
     for one in ("A", "B"):
-        number = np.add.reduceat((names == one).astype(np.int64), starts)
+        number = _segments.sums(names == one, sets.offsets)
         if (number != 1).any():
             at = int(np.argmax(number != 1))
             raise InputError(
                 f"set '{sets.set_name}'={sets.set_ids[at]} has {number[at]} rows with "
                 f"'{option}'={one}; a trial has one A, one B and another option"
             )
-    return np.stack([np.add.reduceat(values * (names == one), starts) for one in ("A", "B")], 1)
+    of_two = values[:, None] * np.stack([names == "A", names == "B"], 1)
+    return _segments.sums(of_two, sets.offsets)
 
 
 def _counts(

@@ -15,9 +15,9 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.linalg import solve_triangular
 
+from setwise import _segments
 from setwise._errors import InputError
 from setwise.choices import Encoded
-from setwise.choices.columns import rows_of
 from setwise.training import maximise
 from setwise.training.newton import Optimum
 from setwise.violations.likelihood_ratio import SETS_A_PARAMETER, fit_warnings
@@ -36,7 +36,7 @@ Matrix = Float[np.ndarray, "q q"]
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class EstimateComparison:
     """Estimates from all items and from fewer, where ``data`` are the sets with fewer items.
 
     In directions in which V is the identity, ``ratio`` holds the variances of b' (at least 1, if
@@ -54,7 +54,7 @@ class Comparison:
     shift: Vector
 
     @classmethod
-    def of(cls, data: Encoded, gone: Bool[np.ndarray, " rows"]) -> "Comparison":
+    def of(cls, data: Encoded, gone: Bool[np.ndarray, " rows"]) -> "EstimateComparison":
         """Fit both."""
         all_items = maximise(data)
         known = all_items.identified
@@ -101,16 +101,17 @@ class Comparison:
         }
 
 
-def hausman_mcfadden(compared: Comparison) -> IIATest:
+def hausman_mcfadden(compared: EstimateComparison) -> IIATest:
     """Hausman and McFadden (1984): (b' - b)' (V' - V)^- (b' - b), chi-squared with its rank.
 
-    V' - V need not be positive definite in a sample, and the statistic then may be negative. With
-    few sets it rejects a true IIA too often: at the 5 % level, 8 % with 130 sets left a parameter.
+    V' - V need not be positive definite in a sample, and the statistic may then be negative. With
+    few sets it rejects a true IIA too often: at the 5 % level in 8 % of cases, with 130 sets left
+    per parameter.
     """
     found, differ = compared.warnings(), compared.differ
     if SETS_A_PARAMETER <= len(compared.data) / max(len(compared.at_all), 1) < SETS_FOR_HAUSMAN:
         found.append(
-            f"fewer than {SETS_FOR_HAUSMAN} sets a parameter are left, with which this test "
+            f"fewer than {SETS_FOR_HAUSMAN} sets per parameter are left, with which this test "
             'rejects somewhat too often; "small_hsiao" does not'
         )
     excess = compared.ratio[differ] - 1
@@ -124,7 +125,7 @@ def hausman_mcfadden(compared: Comparison) -> IIATest:
     return verdict("hausman_mcfadden", statistic, int(differ.sum()), found, compared.details())
 
 
-def mcfadden_tye_train(compared: Comparison) -> IIATest:
+def mcfadden_tye_train(compared: EstimateComparison) -> IIATest:
     """McFadden, Tye and Train (1977): 2 (log L'(b') - log L'(b)) of the sets with fewer items.
 
     b comes from the same choices, so that chi-squared would reject too rarely (Small and Hsiao
@@ -164,10 +165,10 @@ def small_hsiao(data: Encoded, gone: Bool[np.ndarray, " rows"], seed: int) -> II
     order = np.random.default_rng(seed).permutation(len(data))
     known = maximise(data).identified
     data = replace(data, items=np.ascontiguousarray(data.items[:, known]))
-    rows = np.repeat(np.arange(len(data)), data.sizes)
-    first, second = (np.isin(np.arange(len(data)), part) for part in np.array_split(order, 2))
-    one, two = maximise(_sets(data, first)), maximise(_sets(data, second))
-    left = _left(_sets(data, second), gone[second[rows]])
+    halves = [np.sort(part) for part in np.array_split(order, 2)]
+    first, second = (data.take(part) for part in halves)
+    one, two = maximise(first), maximise(second)
+    left = _left(second, gone[np.isin(_segments.owners(data.offsets), halves[1])])
     Q = _spanned(left)
     left = replace(left, items=left.items @ Q)
     fewer = maximise(left)
@@ -198,17 +199,15 @@ def random_items(data: Encoded, outside: bool, seed: int) -> Bool[np.ndarray, " 
     Of n rows, the outside option counted, floor(n / 2) go; of two none.
     """
     assert data.chosen is not None
-    starts = data.offsets[:-1]
     draw = np.random.default_rng(seed).random(len(data.items))
-    draw[starts + data.chosen] = 2
+    draw[data.offsets[:-1] + data.chosen] = 2
     if outside:
         draw[data.offsets[1:] - 1] = 2
-    sets = np.repeat(np.arange(len(data)), data.sizes)
-    order = np.lexsort((draw, sets))
+    order = np.lexsort((draw, _segments.owners(data.offsets)))
     place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order)) - np.repeat(starts, data.sizes)
+    place[order] = _segments.positions(data.offsets)
     half = np.where(data.sizes > 2, data.sizes // 2, 0)
-    gone = (place < np.repeat(half, data.sizes)) & (draw < 2)
+    gone = (place < _segments.spread(half, data.offsets)) & (draw < 2)
     if not gone.any():
         raise InputError(
             "no set has three items or more, and nothing is left to compare where one goes; use "
@@ -226,53 +225,37 @@ def log_likelihood(data: Encoded, b: Float[np.ndarray, " d"]) -> float:
     0.375
     """
     assert data.chosen is not None
-    v, starts = data.items @ b, data.offsets[:-1]
-    top = np.maximum.reduceat(v, starts)
-    sums = np.add.reduceat(np.exp(v - np.repeat(top, data.sizes)), starts)
+    logs = _segments.log_softmax(data.items @ b, data.offsets)
     weight = np.ones(len(data)) if data.weight is None else data.weight
-    return float(weight @ (v[starts + data.chosen] - top - np.log(sums)))
+    return float(weight @ logs[data.offsets[:-1] + data.chosen])
 
 
 def information(data: Encoded, b: Float[np.ndarray, " d"]) -> Float[np.ndarray, "d d"]:
     """Minus the Hessian of the MNL's log L: sum over sets of the items' covariance under P."""
-    starts = data.offsets[:-1]
-    v = data.items @ b
-    e = np.exp(v - np.repeat(np.maximum.reduceat(v, starts), data.sizes))
-    p = e / np.repeat(np.add.reduceat(e, starts), data.sizes)
-    means = np.add.reduceat(p[:, None] * data.items, starts)
-    centred = data.items - np.repeat(means, data.sizes, 0)
-    weight = 1.0 if data.weight is None else np.repeat(data.weight, data.sizes)
+    p = _segments.softmax(data.items @ b, data.offsets)
+    means = _segments.sums(p[:, None] * data.items, data.offsets)
+    centred = data.items - _segments.spread(means, data.offsets)
+    weight = 1.0 if data.weight is None else _segments.spread(data.weight, data.offsets)
     return centred.T @ (centred * (p * weight)[:, None])
 
 
 def _left(data: Encoded, gone: Bool[np.ndarray, " rows"]) -> Encoded:
     """The sets without these rows, where another was chosen and two items or more are left."""
     assert data.chosen is not None
-    starts = data.offsets[:-1]
-    sizes = np.add.reduceat(~gone, starts, dtype=np.int64)
-    keep = ~gone[starts + data.chosen] & (sizes > 1)
+    chosen_rows = data.offsets[:-1] + data.chosen
+    sizes = _segments.sums(~gone, data.offsets)
+    keep = ~gone[chosen_rows] & (sizes > 1)
     if not keep.any():
         raise InputError(
             "no choice is left once these items are gone; drop alternatives beside which two "
             "others remain and are chosen"
         )
-    before = np.cumsum(gone) - np.cumsum(gone)[starts].repeat(data.sizes)
-    before += np.repeat(gone[starts], data.sizes)
-    chosen = data.chosen - before[starts + data.chosen]
-    rows = ~gone & np.repeat(keep, data.sizes)
+    earlier = _segments.positions(data.offsets) < _segments.spread(data.chosen, data.offsets)
+    chosen = data.chosen - _segments.sums(gone & earlier, data.offsets)
+    rows = ~gone & _segments.spread(keep, data.offsets)
     return Encoded(
-        data.items[rows], data.context[keep], np.concatenate([[0], np.cumsum(sizes[keep])]),
+        data.items[rows], data.context[keep], _segments.offsets_of(sizes[keep]),
         chosen[keep], None if data.weight is None else data.weight[keep],
-    )  # fmt: skip
-
-
-def _sets(data: Encoded, mask: Bool[np.ndarray, " sets"]) -> Encoded:
-    assert data.chosen is not None
-    sizes = data.sizes[mask]
-    return Encoded(
-        data.items[rows_of(data.offsets[:-1][mask], sizes)], data.context[mask],
-        np.concatenate([[0], np.cumsum(sizes)]), data.chosen[mask],
-        None if data.weight is None else data.weight[mask],
     )  # fmt: skip
 
 
@@ -288,7 +271,6 @@ def _root(V: Matrix) -> Matrix:
 
 def _spanned(data: Encoded) -> Float[np.ndarray, "d q"]:
     """An orthonormal basis of the space that differences within sets span."""
-    means = np.add.reduceat(data.items, data.offsets[:-1]) / data.sizes[:, None]
-    within = data.items - np.repeat(means, data.sizes, 0)
+    within = _segments.centred(data.items, data.offsets)
     sizes, directions = np.linalg.eigh(within.T @ within)
     return directions[:, sizes > TOLERANCE * max(float(sizes.max(initial=0.0)), TOLERANCE)]

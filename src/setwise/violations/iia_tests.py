@@ -20,7 +20,7 @@ from setwise.choices import Choices, Encoded, Schema
 from setwise.choices.alternatives import Alternatives, shown
 from setwise.estimators.base import trainable
 from setwise.violations.fewer_items import (
-    Comparison,
+    EstimateComparison,
     hausman_mcfadden,
     mcfadden_tye_train,
     random_items,
@@ -35,7 +35,7 @@ from setwise.violations.likelihood_ratio import (
 from setwise.violations.verdict import IIATest, sampling_warnings
 
 Names = str | Sequence[Any] | Shaped[np.ndarray, " rows"]
-"""A feature column of the choices, or one name a row of the table that they were read from."""
+"""A feature column of the choices, or one name per row of the table that they were read from."""
 
 
 def named_alternatives(choices: Choices, names: Names) -> Alternatives:
@@ -65,7 +65,7 @@ def _column(choices: Choices, name: str) -> Shaped[np.ndarray, " rows"]:
     if name not in choices.columns:
         raise InputError(
             f"alternatives='{name}' is no item column of these choices (they have: "
-            f"{', '.join(choices.columns)}); read it among items=, or give one name a row of the "
+            f"{', '.join(choices.columns)}); read it among items=, or give one name per row of the "
             "table as a vector"
         )
     return np.asarray(choices.columns[name].text())
@@ -105,7 +105,7 @@ def iia_test(
     that acts by its logarithm.
 
     Args:
-        choices: the data; one set a person, or p is too small.
+        choices: the data; one set per person, or p is too small.
         method: which test.
 
             - "lcl": the likelihood ratio of the linear context logit against MNL. Needs no names
@@ -118,7 +118,7 @@ def iia_test(
               covariance that fails to be positive; it warns where it does.
             - "mcfadden_tye_train": the same comparison as a likelihood ratio.
             - "small_hsiao": the same on random halves of the data.
-        alternatives: which alternative each row is: an item column, or one name a row of the
+        alternatives: which alternative each row is: an item column, or one name per row of the
             table. "cdm" needs it; the last three take random items away without it.
         drop: the alternative, or alternatives, that the last three tests take away.
         seed: of the random items and halves.
@@ -156,7 +156,7 @@ def _tested(
     columns = mnl_columns(data)
     if method == "small_hsiao":
         return small_hsiao(columns, gone, seed)
-    compared = Comparison.of(columns, gone)
+    compared = EstimateComparison.of(columns, gone)
     test = hausman_mcfadden if method == "hausman_mcfadden" else mcfadden_tye_train
     return test(compared)
 

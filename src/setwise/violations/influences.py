@@ -67,7 +67,7 @@ def influence(
 
         between(k, l) = sum_s sum over a in k, b in l, a != b, of change_s(a, b) / number of such b
 
-    with bootstrap intervals over sets, or over people. Memory is 8 bytes a pair of items, with
+    with bootstrap intervals over sets, or over people. Memory is 8 bytes per pair of items, with
     ``by`` some 50.
 
     Args:

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Float
 
+from setwise import _segments
 from setwise._errors import InputError
 from setwise.choices import Encoded
 from setwise.choices.alternatives import Alternatives, shown
@@ -21,7 +22,7 @@ from setwise.violations.verdict import IIATest, detectable_gain, verdict
 SETS_A_PARAMETER = 20
 """With fewer, the chi-squared distribution is not reached yet: see docs/iia.md for the rates."""
 USUAL_GAIN = 0.05
-"""Nats a choice that context is worth in real data: 0.03 to 0.06 in travel, hotels, flights."""
+"""Nats per choice that context is worth in real data: 0.03 to 0.06 in travel, hotels, flights."""
 PAIRS_AT_ONCE = 200_000
 MOST_ALTERNATIVES = 20  # 380 pairs
 ROUNDING = 1e-12  # a set's mean this near to zero, in standardised units, is zero
@@ -33,7 +34,7 @@ def mnl_columns(data: Encoded) -> Encoded:
     A context feature, such as income, may change what a feature is worth without any breach of
     IIA; left out of the MNL, it would be taken for one.
     """
-    context = np.repeat(data.context, data.sizes, 0)
+    context = _segments.spread(data.context, data.offsets)
     return replace(data, items=np.hstack([data.items, _products(data.items, context)]))
 
 
@@ -43,9 +44,10 @@ def linear_context(data: Encoded) -> IIATest:
     It sees whether the weight of a feature depends on the *means* of the others' features; a
     departure from IIA that leaves the means alone it cannot see.
     """
-    means = np.add.reduceat(data.items, data.offsets[:-1]) / data.sizes[:, None]
+    means = _segments.means(data.items, data.offsets)
     means[np.abs(means) < ROUNDING] = 0  # or a mean that is never other than 0 would be noise
-    return _tested("lcl", mnl_columns(data), _products(data.items, np.repeat(means, data.sizes, 0)))
+    products = _products(data.items, _segments.spread(means, data.offsets))
+    return _tested("lcl", mnl_columns(data), products)
 
 
 def comparisons(data: Encoded) -> IIATest:
@@ -98,8 +100,7 @@ def pairwise_pulls(data: Encoded, alternatives: Alternatives) -> IIATest:
             f'method="cdm" is for at most {MOST_ALTERNATIVES}: group them, or use method="lcl"'
         )
     own = np.eye(K)[alternatives.codes]
-    offered = np.add.reduceat(own, data.offsets[:-1])
-    others = np.repeat(offered, data.sizes, 0) - own
+    others = _segments.spread(_segments.sums(own, data.offsets), data.offsets) - own
     pulls = (own[:, :, None] * others[:, None, :]).reshape(len(own), -1)
     null = mnl_columns(data)
     null = replace(null, items=np.hstack([null.items, own]))
@@ -124,7 +125,7 @@ def _tested(method: str, null: Encoded, extra: Float[np.ndarray, "rows e"]) -> I
         if details["detectable_gain"] > USUAL_GAIN:
             warnings.append(
                 f"low power: with {len(null):,} sets and {degrees} degrees of freedom, 4 tests of "
-                f"5 find only a gain of {details['detectable_gain']:.2g} nats a choice or more, "
+                f"5 find only a gain of {details['detectable_gain']:.2g} nats per choice or more, "
                 f"and in real data context is worth about {USUAL_GAIN:g}"
             )
     return verdict(method, statistic, degrees, warnings, details)

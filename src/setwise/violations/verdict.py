@@ -69,9 +69,9 @@ def verdict(
 
 
 def detectable_gain(sets: int, degrees: int) -> float:
-    """The gain in log-likelihood a choice that a likelihood ratio test finds in 4 cases of 5.
+    """The gain in log-likelihood per choice that a likelihood ratio test finds in 4 cases of 5.
 
-    The statistic of a true gain g a choice is noncentral chi-squared with noncentrality 2 m g;
+    The statistic of a true gain g per choice is noncentral chi-squared with noncentrality 2 m g;
     g is where P(statistic > the 5 % point) = 0.8.
 
     >>> round(detectable_gain(1000, 1), 5)  # 7.85 / 2000
@@ -92,7 +92,7 @@ def sampling_warnings(choices: Choices) -> list[str]:
     if choices.group is not None and len(np.unique(choices.group)) < len(choices):
         found.append(
             f"several sets belong to one '{choices.roles.group}': choices of one person are alike, "
-            "and p is too small; try one set a person"
+            "and p is too small; try one set per person"
         )
     return found
 

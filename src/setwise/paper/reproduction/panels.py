@@ -28,7 +28,7 @@ from setwise.paper.reproduction.tables import (
     spread_note,
 )
 from setwise.reports.figures import COLOURS, new_figure, settle, svg_text
-from setwise.violations.correctness import region_name
+from setwise.violations.capacity import region_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

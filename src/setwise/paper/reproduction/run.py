@@ -50,7 +50,7 @@ from setwise.paper.reproduction.work import (
     run_units,
     share_accelerator,
 )
-from setwise.violations.correctness import correctness_regions
+from setwise.violations.capacity import correctness_regions
 
 
 def regions(cells: Mapping[str, Sequence[Cell]]) -> list[Region]:

@@ -32,7 +32,7 @@ from setwise.paper.reproduction.protocol import (
     Protocol,
 )
 from setwise.violations import violation_capacity
-from setwise.violations.correctness import predicted_right
+from setwise.violations.capacity import predicted_right
 
 OnShare = Callable[[float], None]
 """Called with the share of a unit that is done, from 0 to 1."""

@@ -1,4 +1,4 @@
-"""Columns that stay as they are though a column they are made of changes: say so."""
+"""Warnings of columns that are made of a changed column but do not change with it."""
 
 import warnings
 from collections.abc import Collection, Sequence
