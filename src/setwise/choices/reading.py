@@ -386,10 +386,10 @@ def expressions(option: str, text: str | Iterable[str]) -> list[str]:
     for part in [text] if isinstance(text, str) else text:
         pieces = [piece.strip() for piece in re.split(r",(?![^()]*\))", part)]
         pieces = pieces if pieces[-1] else pieces[:-1]
-        if not all(pieces):
+        if any(pieces) and not all(pieces):
             raise InputError(
                 f"--{option} '{part}' has a comma with nothing before it; name a feature there, or "
                 "remove the comma"
             )
-        found += pieces
+        found += [piece for piece in pieces if piece]
     return found
