@@ -379,7 +379,7 @@ def test_a_mistyped_data_set_lists_the_names(tmp_path, refused):
         (pl.LazyFrame({"a": [1]}), ["from a LazyFrame", "call its .collect()"]),
         ({}, ["the table is empty"]),
         ({"trip": [1, 1], "cost": [1.0]}, ["the columns differ in length", "'cost': 1"]),
-        ({"trip": [1, 1], "cost": 1.0}, ["column 'cost' has shape ()", "one value a row"]),
+        ({"trip": [1, 1], "cost": 1.0}, ["column 'cost' has shape ()", "one value per row"]),
         ({"trip": [1], "cost": np.ones((1, 2))}, ["column 'cost' has shape (1, 2)"]),
         (pd.DataFrame({"trip": [1], 7: [1.0]}), ["a column named 7", "names must be text"]),
         (pd.DataFrame([[1, 2]], columns=["trip", "trip"]), ["the same name", "rename one"]),
@@ -399,7 +399,7 @@ def test_objects_that_are_no_tables_are_refused(table, words):
     ("matrix", "options", "words"),
     [
         (np.ones(4), {"set": [4]}, ["has shape (4,)", "rows x features"]),
-        (np.ones((4, 2)), {"set": "trip"}, ["set= has shape ()", "one value a row"]),
+        (np.ones((4, 2)), {"set": "trip"}, ["set= has shape ()", "one value per row"]),
         (np.ones((4, 2)), {"set": [2, 3]}, ["set= has shape (2,)", "sizes that add up"]),
         (np.ones((4, 2)), {"set": [5, -1]}, ["set= has shape (2,)", "positive sizes"]),
         (np.ones((4, 2)), {"set": [4], "chosen": [1]}, ["chosen= has shape (1,)"]),

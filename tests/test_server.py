@@ -218,12 +218,12 @@ def test_a_model_beside_must_read_the_same_columns(plain, rich, folder):
     table["review"] = [0.0 if x != x else x for x in table["review"]]
     never = read_trips(table, items=["log(cost)", "review"])
     sw.MNL().fit(never).save(folder / "never.setwise")
-    with pytest.raises(InputError, match="'review' must not be missing there"):
+    with pytest.raises(InputError, match="'review' must not be missing, but may be"):
         Direct(rich.path, beside=folder / "never.setwise")
     dated = table | {"built": np.arange(len(table["cost"]), dtype=float)}
     numbers = sw.read(dated, set="trip", chosen="taken", items=["built"], on_none="outside")
     sw.MNL().fit(numbers).save(folder / "numbers.setwise")
-    with pytest.raises(InputError, match="'built' is a number there, and a date to the model"):
+    with pytest.raises(InputError, match="'built' is a number, but a date in the first model"):
         Direct(rich.path, beside=folder / "numbers.setwise")
 
 

@@ -391,5 +391,5 @@ def expressions(option: str, text: str | Iterable[str]) -> list[str]:
                 f"--{option} '{part}' has a comma with nothing before it; name a feature there, or "
                 "remove the comma"
             )
-        found += pieces
+        found += [piece for piece in pieces if piece]
     return found
