@@ -276,8 +276,8 @@ def decay() -> str:
         f"{table(['after epochs', 'minibatches', 'epochs'], rows)}\n\n"
         f"Counted in minibatches, all steps together, however many, are worth "
         f"{whole:.0f} steps at the first rate: {whole / steps:.0f} epochs. Adam moves a weight by "
-        f"about the learning rate a step: at the preprint's greatest rate, {evidence.FASTEST:g}, a "
-        f"weight could move by some {whole * evidence.FASTEST:g} in all."
+        f"about the learning rate per step: at the preprint's greatest rate, {evidence.FASTEST:g}, "
+        f"a weight could move by some {whole * evidence.FASTEST:g} in all."
     )
 
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 FLAG = "--cluster"
 CLUSTER_HELP = (
-    "Work on a Ray cluster: the one that runs (here, or where RAY_ADDRESS says), --cluster=local "
-    "for one on this machine, or --cluster=HOST:PORT."
+    "Run the work on a Ray cluster. --cluster: a running cluster (on this machine, or at "
+    "RAY_ADDRESS). --cluster=local: a new one on this machine. --cluster=HOST:PORT: that one."
 )
 
 Cluster = Annotated[str | None, typer.Option(FLAG, metavar="[=ADDRESS]", help=CLUSTER_HELP)]
@@ -85,17 +85,17 @@ def end_when_lost(address: str) -> None:
 
 SLURM = "slurm"
 FIT_CLUSTER_HELP = (
-    "Train on all machines of a Ray cluster: the one that runs (here, or where RAY_ADDRESS says), "
-    "--cluster=local for one on this machine, or --cluster=HOST:PORT. --cluster=slurm: as one of "
-    "the processes that srun started."
+    "Train on all machines of a Ray cluster. --cluster: a running cluster (on this machine, or at "
+    "RAY_ADDRESS). --cluster=local: a new one on this machine. --cluster=HOST:PORT: that one. "
+    "--cluster=slurm: as one of the processes that srun has started."
 )
 FitCluster = Annotated[str | None, typer.Option(FLAG, metavar="[=ADDRESS]", help=FIT_CLUSTER_HELP)]
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, help="With --cluster: processes. Default: one a GPU, or else a machine."),
+    typer.Option(min=1, help="With --cluster: processes. Default: one per GPU, else per machine."),
 ]
 MinWorkers = Annotated[
-    int | None, typer.Option(min=1, help="With --cluster: with fewer a fit waits. Default: 1.")
+    int | None, typer.Option(min=1, help="With --cluster: wait if there are fewer. Default: 1.")
 ]
 
 

@@ -9,7 +9,7 @@ import typer
 from setwise.cli import show
 from setwise.cli.source import Json, Outcome, RawName, View, seed_option
 
-app = typer.Typer(help="Shipped tables, generators with known truth, and public raw files.")
+app = typer.Typer(help="Shipped tables, generated data with known truth, and public raw files.")
 
 
 @app.callback(invoke_without_command=True)
@@ -36,8 +36,8 @@ def listing(context: typer.Context, json: Json = False) -> None:
 def write(
     name: Annotated[str, typer.Argument(help="Name of a data set; 'setwise datasets' lists them.")],
     out: Annotated[Path, typer.Option(help="Parquet or CSV file to write.")],
-    sets: Annotated[int, typer.Option(help="Sets to draw, for generators.")] = 1000,
-    seed: Annotated[int, seed_option("Of the draw, for generators.")] = 0,
+    sets: Annotated[int, typer.Option(help="Generated data: number of sets.")] = 1000,
+    seed: Annotated[int, seed_option("Generated data: seed.")] = 0,
 ) -> None:
     """Write a data set to a file.
 
@@ -56,15 +56,15 @@ def write(
 @app.command()
 def imitate(
     name: Annotated[RawName, typer.Argument(help="Which public data set.")],
-    out: Annotated[Path, typer.Option(help="Folder for the files; made if it is not there.")],
-    sets: Annotated[int, typer.Option(help="How many choice sets.")] = 1000,
-    seed: Annotated[int, seed_option("The same seed gives the same files.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder to write; created if it is missing.")],
+    sets: Annotated[int, typer.Option(help="Number of choice sets.")] = 1000,
+    seed: Annotated[int, seed_option("Seed; the same seed gives the same files.")] = 0,
     zipped: Annotated[bool, typer.Option("--zipped", help="Zip the files.")] = False,
 ) -> None:
     """Write generated files in the raw format of a public data set, for trials and load tests.
 
-    They have its columns, types, gaps and skew; the choices are drawn from a known model in which
-    context matters. GENERATED.txt in the folder says that they are not real.
+    They have the columns, types, gaps and skew of that data set. The choices are drawn from a known
+    model in which context matters. GENERATED.txt in the folder says that they are not real.
 
     Example: setwise datasets imitate expedia --sets 500 --out downloads
     """
@@ -87,19 +87,17 @@ def imitate(
 @app.command()
 def build(
     name: Annotated[RawName, typer.Argument(help="Which public data set.")],
-    raw: Annotated[
-        Path, typer.Option(help="Folder with the files as they are downloaded, zipped or not.")
-    ],
+    raw: Annotated[Path, typer.Option(help="Folder with the downloaded files, zipped or not.")],
     out: Annotated[Path, typer.Option(help="Data file to write (.setwise-data).")],
-    view: Annotated[View, typer.Option(help="The paper's features, or all.")] = View.paper,
+    view: Annotated[View, typer.Option(help="The paper's features, or all features.")] = View.paper,
     outcome: Annotated[
-        Outcome, typer.Option(help="Expedia: what counts as the choice.")
+        Outcome, typer.Option(help="Expedia: which outcome is the choice.")
     ] = Outcome.click,
 ) -> None:
     """Build a data file from the raw files of a public data set.
 
-    Only sets with exactly one choice are kept. fit, predict, evaluate, compare and tune take the
-    file; it may be larger than memory.
+    Only sets with exactly one choice are kept. The commands fit, predict, evaluate, compare and
+    tune take the file. It may be larger than memory.
 
     Example: setwise datasets build expedia --raw downloads --out expedia.setwise-data
     """
@@ -107,7 +105,7 @@ def build(
     from setwise.paper import build
 
     if outcome is not Outcome.click and name is not RawName.expedia:
-        raise InputError(f"--outcome is for expedia; {name.value} has one outcome only")
+        raise InputError(f"--outcome is for expedia; {name.value} has only one outcome")
     options: dict[str, Any] = {"outcome": outcome.value} if name is RawName.expedia else {}
     with show.steps() as on_step:
         choices = build(name.value, raw, out, view.value, on_step, **options)

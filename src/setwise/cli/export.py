@@ -12,18 +12,18 @@ from setwise.cli.source import Json
 
 def export(
     model: ModelFile,
-    out: Annotated[Path, typer.Option(help="The ONNX file to write.")],
+    out: Annotated[Path, typer.Option(help="ONNX file to write.")],
     json: Json = False,
 ) -> None:
     """Write a model for programs that run ONNX, in any language.
 
-    The file takes the table's own values: logarithms, missing numbers, levels, dates and
-    standardisation are in it. Inputs are 'items' (sets x items x columns), 'present' (sets x
-    items: which of them are there, sets being padded to one length) and, if the model has
-    context, 'context' (sets x columns); the output is 'probability' (sets x items). Which column
-    goes where, and the levels of categories, are in the file's metadata; --json prints them.
+    The file takes the values of the table; it computes logarithms, missing numbers, levels, dates
+    and standardisation itself. Inputs are 'items' (sets x items x columns), 'present' (sets x
+    items: which items are real, as sets are padded to one length) and, if the model has context,
+    'context' (sets x columns). The output is 'probability' (sets x items). The order of columns
+    and the levels of categories are in the file's metadata; --json prints them.
 
-    It needs the package onnx, which setwise's extra 'export' installs.
+    This needs the package onnx: pip install 'setwise[export]'.
 
     Example: setwise export swissmetro.setwise --out swissmetro.onnx
     """

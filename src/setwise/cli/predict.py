@@ -22,7 +22,7 @@ def predict(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Parquet or CSV file to write (of a folder: a folder); default: CSV to the screen."
+            help="Parquet or CSV file to write; for a folder, a folder. Default: print CSV."
         ),
     ] = None,
     sep: Sep = None,
@@ -33,9 +33,9 @@ def predict(
 ) -> None:
     """Add columns 'probability' and 'predicted' to a table, in its order.
 
-    A Parquet table of any size is written to another file in bounded memory. Of a folder, each
-    file is written to one of the same name, complete or not at all, and the same command does only
-    what is missing; a set must lie within one file.
+    A Parquet table may be larger than memory. For a folder, each file becomes a file of the same
+    name, complete or absent; running the command again writes the files that are missing. All rows
+    of a set must be in one file.
 
     Example: setwise predict swissmetro.setwise swissmetro --out predictions.parquet
     """

@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from setwise.paper import reproduction as room
 
 PART_HELP = (
-    "table1: the 11 methods at the least size of sets; full: at every size; ablation: the eight "
+    "table1: the 11 methods at the smallest set size; full: at every size; ablation: the eight "
     "rows of Table 4; figures: the three panels; all: everything."
 )
-PRESET_HELP = "quick shows the whole in minutes and proves nothing; paper is the real protocol."
+PRESET_HELP = "quick: a demonstration that takes minutes; paper: the real protocol."
 SIZES_HELP = (
-    "Greatest sizes of sets, by commas; the least is Table 1's. Default: the paper's for its data "
-    "sets, all sets of other tables."
+    "Largest set sizes, separated by commas; Table 1 uses the smallest of them. Default: the "
+    "paper's for its data sets, the largest set of other tables."
 )
-OUT_HELP = "Folder of the report and of every finished cell; the same command goes on from there."
-RAW_HELP = "Raw files of {}, or a data file built of them."
+OUT_HELP = "Folder for the report and finished work; the same command resumes from there."
+RAW_HELP = "Raw files of {}, or a data file built from them."
 GENERATED_SETS = 5000
 LEAST_SHARE = 0.2
 """To be done before the time that is left is told."""
@@ -52,26 +52,26 @@ def reproduce(
     outbrain: Annotated[Path | None, typer.Option(help=RAW_HELP.format("Outbrain"))] = None,
     amadeus: Annotated[Path | None, typer.Option(help=RAW_HELP.format("Amadeus"))] = None,
     outcome: Annotated[
-        Outcome, typer.Option(help="Expedia's raw files: what counts as the choice.")
+        Outcome, typer.Option(help="Expedia's raw files: which outcome is the choice.")
     ] = Outcome.click,
     preset: Annotated[ReproducePreset, typer.Option(help=PRESET_HELP)] = ReproducePreset.quick,
     sizes: Annotated[str | None, typer.Option(help=SIZES_HELP)] = None,
-    splits: Annotated[int | None, typer.Option(help="Random splits 50:25:25.")] = None,
-    trials: Annotated[int | None, typer.Option(help="Of tuning, a method and split.")] = None,
+    splits: Annotated[int | None, typer.Option(help="Number of random 50:25:25 splits.")] = None,
+    trials: Annotated[int | None, typer.Option(help="Trials per method and split.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Most passes over the data.")] = None,
     workers: Annotated[
-        int | None, typer.Option(help="Processes; default: one a core, on a GPU four.")
+        int | None, typer.Option(help="Processes. Default: one per core, four on a GPU.")
     ] = None,
     cluster: Cluster = None,
     out: Annotated[Path, typer.Option(help=OUT_HELP)] = Path("reproduction"),
-    seed: Annotated[int, seed_option("Of samples, splits, models and trials.")] = 0,
+    seed: Annotated[int, seed_option("Seed of samples, splits, models and trials.")] = 0,
     json: Json = False,
 ) -> None:
-    """Run the paper's evaluation and write a report with our numbers beside the paper's.
+    """Run the paper's evaluation and write a report that compares our numbers with the paper's.
 
-    On the paper's data (--expedia, --outbrain, --amadeus), on any table, or, with neither, on
-    shipped and generated data. --max-sets is the most sets a split samples. Kill it when you like:
-    the same command goes on, and ends with the same tables.
+    It runs on the paper's data (--expedia, --outbrain, --amadeus), on any table or, without
+    either, on shipped and generated data. --max-sets is the number of sets to sample per split.
+    After a kill, the same command resumes and ends with the same tables.
 
     Example: setwise reproduce table1 swissmetro --preset quick --out first-look
     """

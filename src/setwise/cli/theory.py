@@ -12,37 +12,35 @@ from setwise.cli.source import TABLE_HELP, Decimal, Encoding, Json, Sep, seed_op
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="The theory of aggregation as running code: what it can express, and what a model does.",
+    help="The theory of aggregation as code: what it can express, and what a fitted model does.",
 )
 
 CHOICES_HELP = (
-    "What is chosen from each set, as 'ab:a,bc:b,ac:c,abc:a': items are single letters, and every "
-    "set of two items or more has its choice."
+    "The choice from each set, such as 'ab:a,bc:b,ac:c,abc:a'. Items are single letters; every set "
+    "of two or more items needs a choice."
 )
-Report = Annotated[
-    Path | None, typer.Option(help="Write a page with tables and pictures here (HTML).")
-]
+Report = Annotated[Path | None, typer.Option(help="HTML page to write, with tables and pictures.")]
 
 
 @app.command()
 def rationalise(
     choices: Annotated[str | None, typer.Argument(help=CHOICES_HELP)] = None,
     random: Annotated[
-        int | None, typer.Option(help="Instead: choices by lot from so many items, at most 12.")
+        int | None, typer.Option(help="Instead: random choices from this many items, at most 12.")
     ] = None,
-    seed: Annotated[int | None, seed_option("Of the lot; 0 if not given.")] = None,
-    rho: Annotated[int, typer.Option(help="How much a self's range counts; a whole number.")] = 1,
+    seed: Annotated[int | None, seed_option("With --random: seed. Default: 0.")] = None,
+    rho: Annotated[int, typer.Option(help="Exponent of a self's range; a whole number.")] = 1,
     report: Report = None,
     json: Json = False,
 ) -> None:
     """Find selves whose aggregation makes exactly these choices, and check every set.
 
-    Of ale, beer and cider together someone takes ale; without beer, cider. No single utility does
-    that, and no order of the three. Six selves do: the command shows them, and what they score.
+    From ale, beer and cider someone takes ale; without beer, cider. No single utility function can
+    do that. Six selves can: the command shows them and their scores.
 
     Example: setwise theory rationalise ab:a,bc:b,ac:c,abc:a --report selves.html
 
-    Choices by lot are no harder: whatever people do, some aggregation does it.
+    Random choices work too: whatever people do, some aggregation does it.
 
     Example: setwise theory rationalise --random 4 --seed 1
     """
@@ -88,8 +86,8 @@ def rationalise(
 def bases(json: Json = False) -> None:
     """List which mechanisms have a triple basis, which provably have none, and why.
 
-    A triple basis is a group of selves that prefers x1 to x2 and is silent on every other set. A
-    mechanism that has one can change any single choice without touching the others.
+    A triple basis is a group of selves that prefers x1 to x2 and is indifferent on every other set.
+    A mechanism that has one can change any single choice without changing the others.
 
     Example: setwise theory bases
     """
@@ -117,8 +115,8 @@ def model(
     """Show which score function of a model decides where, and the bounds on its error.
 
     Give the table that the model was trained on: the bounds of Theorems 2 (SDW) and 3 (SDE) are
-    about it. Where the theory covers one of the two only, the reason is shown; where it says
-    nothing about a model, the command ends with the reason and writes no page.
+    about it. If the theory covers only one of the two, the reason is shown. If it says nothing
+    about a model, the command ends with the reason and writes no page.
 
     Example: setwise fit swissmetro --model sdw --out sdw.setwise
 
