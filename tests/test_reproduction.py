@@ -29,7 +29,7 @@ from setwise.paper.reproduction import (
     Source,
     reproduce,
 )
-from setwise.paper.reproduction.protocol import ABLATION, CLASSICAL, REGIONS, TABLE, Cell
+from setwise.paper.reproduction.protocol import ABLATION, CLASSICAL, REGIONS, TABLE, SplitResult
 from setwise.paper.reproduction.run import plan, regions
 from setwise.paper.reproduction.work import run_units
 from setwise.tuning import with_arguments
@@ -272,7 +272,7 @@ def test_workers_find_the_same_and_errors_come_back(sources, tmp_path):
 def test_regions_by_hand():
     def cell(model, right, violations):
         outcome = Outcome("d", 3, Method(model), 0, {})
-        return [Cell(outcome, right, violations)]
+        return [SplitResult(outcome, right, violations)]
 
     found = regions(
         {

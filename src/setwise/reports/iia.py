@@ -68,11 +68,10 @@ DECOY_CAPTION = (
 
 @dataclass(frozen=True, eq=False)
 class IIAReport:
-    """What a fitted model does to IIA on some choices, and what tests say of the data themselves.
+    """How a fitted model violates IIA on some choices, and what tests say about the data.
 
-    ``tests`` are empty where the choices do not say what was chosen; ``between`` is None where no
-    column tells alternatives apart; ``trials``, ``decoy`` and ``regions`` are None unless asked
-    for.
+    ``tests`` is empty if the choices do not say what was chosen. ``between`` is None if no column
+    tells alternatives apart. ``trials``, ``decoy`` and ``regions`` are None unless asked for.
     """
 
     model: str
@@ -150,11 +149,11 @@ def examine_iia(
 
     Args:
         estimator: a fitted model.
-        choices: sets to look at; tests need to know what was chosen.
+        choices: the sets to examine; the tests need to know what was chosen.
         by: a column whose levels are alternatives, or several 0/1 columns that tell them apart.
-        table: what the choices were read from, where ``by`` is no feature.
-        group: who made each choice, for intervals where one person makes many: as in
-            :func:`~setwise.violations.violation_capacity`.
+        table: the table that the choices were read from, if ``by`` is not a feature.
+        group: the column of the person who made each choice; intervals then resample people, as
+            in :func:`~setwise.violations.violation_capacity`.
         beside: other fitted models by name, to see where each of them is right.
 
     >>> import setwise as sw
@@ -167,7 +166,7 @@ def examine_iia(
     seen = choices if table is None else table
     name = type(estimator).__name__
     if beside and name in beside:
-        raise InputError(f"two models are called {name}; give the other one another name")
+        raise InputError(f"two models are called {name}; rename the one in beside=")
     return IIAReport(
         name,
         repr(choices),

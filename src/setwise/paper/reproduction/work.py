@@ -28,11 +28,11 @@ from setwise.metrics import Metrics
 from setwise.paper.reproduction.protocol import (
     REGIONS,
     SIZES,
-    Cell,
     CellFile,
     Method,
     Outcome,
     Protocol,
+    SplitResult,
 )
 from setwise.violations import violation_capacity
 from setwise.violations.correctness import predicted_right
@@ -97,7 +97,7 @@ def _parts(unit: Unit, protocol: Protocol, number: int) -> tuple[Choices, ...]:
 
 def _tuned(
     unit: Unit, protocol: Protocol, estimator: TrainedEstimator, search: Path, on_share: OnShare
-) -> Iterator[Cell]:
+) -> Iterator[SplitResult]:
     """Tune on all splits at once; the best of each is tested."""
     parts = [_parts(unit, protocol, number) for number in range(protocol.splits)]
 
@@ -112,7 +112,7 @@ def _tuned(
         )  # fmt: skip
 
 
-def _solved(unit: Unit, protocol: Protocol, number: int) -> Cell:
+def _solved(unit: Unit, protocol: Protocol, number: int) -> SplitResult:
     """Fit a method that is not trained by gradients, and test it."""
     begin = time.perf_counter()
     train, valid, test = _parts(unit, protocol, number)
@@ -132,7 +132,7 @@ def _cell(
     tested: Metrics,
     seconds: float,
     tuned: dict[str, float],
-) -> Cell:
+) -> SplitResult:
     kappa, right, violations = None, None, None
     if unit.method.model in REGIONS:
         found = violation_capacity(estimator, test)
@@ -142,7 +142,7 @@ def _cell(
         unit.data, unit.max_items, unit.method, number, dict(tested), kappa, tuned,
         round(seconds, 3), machine(),
     )  # fmt: skip
-    return Cell(outcome, right, violations)
+    return SplitResult(outcome, right, violations)
 
 
 @cache
