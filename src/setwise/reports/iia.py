@@ -34,6 +34,20 @@ from setwise.violations.clusters import Group
 
 TESTS = ("lcl", "comparisons")
 HEADS = ("measure", "value", "95 % interval", "what it says")
+MEASURES = {
+    "kappa": (
+        "violation capacity",
+        "of the other items, taken away one by one, change the model's choice",
+    ),
+    "odds": (
+        "odds move by",
+        "on the log scale, between two items that stay when another leaves; 0 is IIA",
+    ),
+    "regularity": (
+        "regularity broken",
+        "of the items become less likely when a rival leaves; 0 for random utility",
+    ),
+}
 
 ABOUT = (
     "Independence of irrelevant alternatives (IIA) says that the odds between two items are the "
@@ -86,36 +100,29 @@ class IIAReport:
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """The measures as text, under :data:`HEADS`."""
-        share = "of the other items, taken away one by one, change the model's choice"
-        measures = (
-            ("violation capacity", self.capacity.kappa, bootstrap_interval(self.capacity), share),
-            (
-                "odds move by", self.soft.odds.mean, self.soft.odds.interval(),
-                "on the log scale, between two items that stay when another goes; 0 is IIA",
-            ),
-            (
-                "regularity broken", self.soft.regularity.mean, self.soft.regularity.interval(),
-                "of the items become less likely when a rival goes; 0 for random utility",
-            ),
-        )  # fmt: skip
-        return [
-            (name, f"{value:.4f}", f"{low:.4f} to {high:.4f}", said)
-            for name, value, (low, high), said in measures
-        ]
+        rows = []
+        for key, (value, low, high) in self._measured().items():
+            name, meaning = MEASURES[key]
+            rows.append((name, f"{value:.4f}", f"{low:.4f} to {high:.4f}", meaning))
+        return rows
+
+    def _measured(self) -> dict[str, tuple[float, float, float]]:
+        """Each measure with its interval, by its key in :data:`MEASURES`."""
+        odds, regularity = self.soft.odds, self.soft.regularity
+        return {
+            "kappa": (self.capacity.kappa, *bootstrap_interval(self.capacity)),
+            "odds": (odds.mean, *odds.interval()),
+            "regularity": (regularity.mean, *regularity.interval()),
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Everything as plain values."""
-        measures = {
-            "kappa": (self.capacity.kappa, bootstrap_interval(self.capacity)),
-            "odds": (self.soft.odds.mean, self.soft.odds.interval()),
-            "regularity": (self.soft.regularity.mean, self.soft.regularity.interval()),
-        }
         found: dict[str, Any] = {
             "model": self.model,
             "data": self.data,
             "measures": {
-                name: {"value": value, "low": low, "high": high}
-                for name, (value, (low, high)) in measures.items()
+                key: dict(zip(("value", "low", "high"), numbers, strict=True))
+                for key, numbers in self._measured().items()
             },
             "tests": [vars(one) | {"details": dict(one.details)} for one in self.tests],
         }

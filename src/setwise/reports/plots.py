@@ -342,14 +342,14 @@ def _values(
 def _grid(
     column: str, seen: Float[np.ndarray, " values"], values: Any
 ) -> Float[np.ndarray, " points"]:
-    """The values to go through, from the least to the greatest."""
+    """The values to draw, in increasing order."""
     if values is not None:
         return np.unique(np.asarray(values, np.float64))
     different = np.unique(seen)
     if len(different) < 2:
         raise InputError(
-            f"column '{column}' has the same value in all items that move; say with values= over "
-            "which values it goes"
+            f"column '{column}' has the same value in all items that move; give the values to "
+            "draw with values="
         )
     if len(different) <= FEW_VALUES:
         return different
@@ -364,7 +364,8 @@ def _moved(
     column: str,
     grid: Float[np.ndarray, " points"],
 ) -> tuple[Float[np.ndarray, "points sets"], Float[np.ndarray, " sets"]]:
-    """The probability of what moves at each value, in the sets that have it, and their shares."""
+    """The probability of the moving items at each value, in the sets that have some, and the sets'
+    shares of the weight."""
     starts = choices.offsets[:-1]
     has = np.flatnonzero(np.logical_or.reduceat(rows, starts))
     found = []
@@ -398,7 +399,7 @@ def _said_axes(
 
 
 def _counts(axes: Axes, confidence: Float[np.ndarray, " sets"]) -> None:
-    """Bars behind the curve, with a scale of their own on the right."""
+    """Bars behind the curve, with their own scale on the right."""
     beside = axes.twinx()
     counts, edges = np.histogram(confidence, bins=20, range=(0, 1))
     beside.bar(edges[:-1], counts, width=0.05, align="edge", color=GREY, alpha=0.2, linewidth=0)

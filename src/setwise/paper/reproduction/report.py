@@ -335,23 +335,18 @@ def _protocol_sentence(protocol: Mapping[str, Any]) -> str:
 
 
 def _settings_table(settings: Sequence[Setting]) -> ResultTable:
-    columns = ("available sets", "sampled sets", "mean items", "features")
-    rows = [
-        ResultRow(
-            "",
-            setting_name(one),
-            (
-                Value(float(one.available), form=",.0f"),
-                Value(float(one.sets), form=",.0f"),
-                Value(one.mean_items),
-                Value(float(one.features), form=".0f"),
-            ),
-        )
-        for one in settings
-    ]
-    return ResultTable(
-        "settings", "Data", "data", tuple(("", name) for name in columns), tuple(rows)
-    )
+    columns = {"available sets": ",.0f", "sampled sets": ",.0f", "mean items": ".2f",
+               "features": ".0f"}  # fmt: skip
+    rows = []
+    for one in settings:
+        numbers = (one.available, one.sets, one.mean_items, one.features)
+        cells = [
+            Value(float(number), form=form)
+            for number, form in zip(numbers, columns.values(), strict=True)
+        ]
+        rows.append(ResultRow("", setting_name(one), tuple(cells)))
+    heads = tuple(("", name) for name in columns)
+    return ResultTable("settings", "Data", "data", heads, tuple(rows))
 
 
 def _plain(value: Any) -> str:
