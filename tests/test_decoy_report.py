@@ -106,7 +106,7 @@ def test_no_decoy_moves_a_logit(choices):
 
 def test_a_context_model_is_moved(found):
     assert not found.blank
-    assert "points of per cent" in found.sentence()
+    assert "percentage points" in found.sentence()
     names = ["A", "B", "decoy that helps A most", "decoy that helps B most"]
     assert [row[0] for row in found.rows()] == names
     assert all(len(row) == len(found.heads()) for row in found.rows())
@@ -193,8 +193,8 @@ def test_the_page_shows_it(found, contextual, choices, tmp_path):
     ("columns", "pair", "said"),
     [
         (("price", "price"), None, "given twice"),
-        (("price", "colour"), None, "no item column of the model"),
-        (("price", "rain"), None, "no item column of the model"),
+        (("price", "colour"), None, "is not an item column of the model"),
+        (("price", "rain"), None, "is not an item column of the model"),
         (("price", "brand"), None, "holds category values"),
         (("price", "stars"), 99, "no set 'trip'=99"),
     ],

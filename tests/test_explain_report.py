@@ -201,8 +201,8 @@ def test_a_category_of_numbers_keeps_its_names_and_a_number_is_one(zones):
 
 @pytest.mark.parametrize(
     ("name", "text", "said"),
-    [("cost", "much", "column 'cost' holds numbers, and 'much' is none; write for example cost="),
-     ("day", "soon", "column 'day' holds dates, and 'soon' is none"),
+    [("cost", "much", "holds numbers, but 'much' is not a number; write for example cost="),
+     ("day", "soon", "column 'day' holds dates, but 'soon' is not a date"),
      ("colour", "red", "colour")],
 )  # fmt: skip
 def test_what_is_no_such_value_is_refused(zones, name, text, said):

@@ -403,7 +403,7 @@ def test_what_is_no_model_is_refused(choices, name):
     room = {one: inspect.unwrap(getattr(plots, one)) for one in plots.__all__}
     wanted = {"data": choices, "column": "price"}
     accepted = inspect.signature(room[name]).parameters
-    with pytest.raises(sw.InputError, match="str is not a model; give a fitted one"):
+    with pytest.raises(sw.InputError, match="must be of type Estimator; give a fitted estimator"):
         room[name]("mnl", **{k: v for k, v in wanted.items() if k in accepted})
 
 

@@ -30,7 +30,7 @@ from setwise.paper.reproduction import (
     Source,
     reproduce,
 )
-from setwise.paper.reproduction.protocol import ABLATION, CLASSICAL, REGIONS, TABLE, Cell
+from setwise.paper.reproduction.protocol import ABLATION, CLASSICAL, REGIONS, TABLE, SplitResult
 from setwise.paper.reproduction.run import plan, regions
 from setwise.paper.reproduction.work import run_units
 from setwise.tuning import with_arguments
@@ -274,7 +274,7 @@ def ignore_unit(unit, share, notes):
 def test_regions_by_hand():
     def cell(model, right, violations):
         outcome = Outcome("d", 3, Method(model), 0, {})
-        return [Cell(outcome, right, violations)]
+        return [SplitResult(outcome, right, violations)]
 
     found = regions(
         {

@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 
 STEPS = 25
-"""Places of the decoy along each column."""
+"""Positions of the decoy along each column."""
 REACH = (0.05, 0.95)
 """Quantiles of a column between which the decoy moves."""
 DOTS = 1000
-"""At most so many of the table's items are drawn."""
+"""Maximum number of the table's items to draw."""
 BLANK = 0.001
-"""A change of relative shares that nobody would see."""
+"""Changes of relative shares below this are too small to see."""
 
 
 @dataclass(frozen=True, eq=False)
 class DecoyMap:
     """How a decoy moves the shares of two items, at each place of a grid of two columns.
 
-    ``a`` and ``b`` are the two items' features; ``effect`` has one entry a place, the second of
-    ``columns`` changing fastest. ``grid`` has the values of each, ``items`` those of the table's
-    items. A model is on firm ground only near items, so that the places where a decoy helps most
-    are those nearest to one.
+    ``a`` and ``b`` are the two items' features. ``effect`` has one entry per place, the second of
+    ``columns`` changing fastest. ``grid`` has the values of each column, ``items`` those of the
+    table's items. Far from all items a model extrapolates, so "where a decoy helps most" looks
+    only at the places nearest to an item.
     """
 
     model: str
@@ -56,11 +56,11 @@ class DecoyMap:
 
     @property
     def blank(self) -> bool:
-        """Whether no decoy moves the shares: so it is for every model with IIA."""
+        """Whether no decoy moves the shares, as in every model with IIA."""
         return bool(np.abs(self.effect.shift).max() < BLANK)
 
     def heads(self) -> tuple[str, ...]:
-        """Of :meth:`rows`."""
+        """The column names of :meth:`rows`."""
         changes = ("change of A's relative share", "P(A)", "P(B)", "P(decoy)")
         return ("", *self.columns, *changes)
 
@@ -81,7 +81,7 @@ class DecoyMap:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Everything as plain values; one row of ``shift`` a value of the first column."""
+        """Everything as plain values; ``shift`` has one row per value of the first column."""
         effect, shape = self.effect, self.shift.shape
         helped = {
             said.replace(" ", "_"): {"decoy": self._at(at), "shift": float(effect.shift[at])}
@@ -121,7 +121,7 @@ class DecoyMap:
         if gain < BLANK:
             return f"No decoy helps {name}."
         place = " and ".join(f"{column} {value:.4g}" for column, value in self._at(at).items())
-        return f"A decoy with {place} helps {name} most: by {100 * gain:.1f} points of per cent."
+        return f"A decoy with {place} helps {name} most: by {100 * gain:.1f} percentage points."
 
     def _extremes(self) -> dict[str, int]:
         """The places where the decoy helps A and B most, of those nearest to an item."""
@@ -162,18 +162,18 @@ def decoy_map(
     pair: str | int | None = None,
     steps: int = STEPS,
 ) -> DecoyMap:
-    """Offer two items alone, then with a third at each place of a grid, and ask the model.
+    """Predict the shares of two items alone, then with a decoy at each place of a grid.
 
-    A and B are the items of a set that the model finds most probable. The decoy takes ``steps``
-    values of each column between the 5 % and the 95 % quantile (those that occur, where they are
-    fewer); in all other features it is like A.
+    A and B are the two most probable items of a set. The decoy takes ``steps`` values of each
+    column between its 5 % and 95 % quantiles, or all values that occur if they are fewer. All its
+    other features are those of A.
 
     Args:
         estimator: a fitted model.
-        choices: whose columns give the quantiles.
+        choices: the choices whose columns give the quantiles.
         columns: the two number columns that the decoy moves in.
-        pair: the set of A and B; by default the first with two items or more.
-        steps: places along each column.
+        pair: the id of the set of A and B; by default the first with two items or more.
+        steps: number of values per column.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.generate("decoy", sets=500).choices
@@ -181,15 +181,17 @@ def decoy_map(
     True
     """
     if columns[0] == columns[1]:
-        raise InputError(f"a decoy moves in two columns, but '{columns[0]}' is given twice")
+        raise InputError(
+            f"a decoy moves in two columns, but '{columns[0]}' is given twice; name two columns"
+        )
     first, second = (_places(choices, name, steps) for name in columns)
     one = choices.take(np.array([_set_of(choices, pair)]))
     a, b = _most_probable(estimator, one)
     which = str(one.set_ids[0])
     if any(np.isnan(item[name]) for item in (a, b) for name in columns):
         raise InputError(
-            f"A or B of set '{choices.roles.set}'={which} has no '{columns[0]}' or no "
-            f"'{columns[1]}'; take another set as the pair"
+            f"A or B of set '{choices.roles.set}'={which} has no value in '{columns[0]}' or "
+            f"'{columns[1]}'; choose another set with pair="
         )
     context = {name: column.text()[0] for name, column in one.context.items()}
     decoys = decoy_grid(**{columns[0]: first, columns[1]: second})
@@ -217,12 +219,12 @@ def decoy_picture(found: DecoyMap) -> str:
     panel.plot(*shown.T, ".", color="black", markersize=1.5, alpha=0.5)
     _mark(panel, found, "A", found.a)
     _mark(panel, found, "B", found.b)
-    # Names are the user's: a dollar in them begins no formula.
+    # Names come from the user: a dollar sign in them does not begin a formula.
     panel.set_xlabel(f"{found.columns[0]} of the decoy", parse_math=False)
     panel.set_ylabel(f"{found.columns[1]} of the decoy", parse_math=False)
     panel.margins(0.02)
     bar = figure.colorbar(mesh, ax=panel)
-    bar.set_label("change of A's relative share (points of per cent)")
+    bar.set_label("change of A's relative share (percentage points)")
     return svg_text(figure)
 
 
@@ -243,23 +245,24 @@ def _hatch(
 
 
 def _places(choices: Choices, name: str, steps: int) -> Float[np.ndarray, " k"]:
-    """Values of a column that the decoy takes."""
+    """The values of a column that the decoy takes."""
     if name not in choices.columns:
         raise InputError(
-            f"a decoy cannot move in '{name}', which is no item column of the model (it has: "
-            f"{', '.join(choices.columns)})"
+            f"a decoy cannot move in '{name}', which is not an item column of the model; choose "
+            f"from: {', '.join(choices.columns)}"
         )
     column = choices.columns[name]
     if column.kind != "number":
         raise InputError(
-            f"a decoy moves in number columns, but '{name}' holds {column.kind} values"
+            f"a decoy moves in number columns, but '{name}' holds {column.kind} values; choose "
+            "another column"
         )
     values = np.unique(column.values[~column.missing].astype(np.float64))
     low, high = np.quantile(column.values[~column.missing], REACH)
     between = values[(values >= low) & (values <= high)]
     if len(between) < 2:
         raise InputError(
-            f"column '{name}' hardly varies: nine values of ten are {low:g}; take another"
+            f"column '{name}' hardly varies: nine values of ten are {low:g}; choose another"
         )
     return between if len(between) <= steps else np.linspace(low, high, steps)
 
@@ -273,14 +276,16 @@ def _set_of(choices: Choices, pair: str | int | None) -> int:
     name = choices.roles.set
     found = np.flatnonzero(choices.set_ids.astype(str) == str(pair))
     if not len(found):
-        raise InputError(f"there is no set '{name}'={pair} in these choices")
+        raise InputError(
+            f"there is no set '{name}'={pair} in these choices; choose another with pair="
+        )
     if choices.sizes[found[0]] < 2:
-        raise InputError(f"set '{name}'={pair} has only one item; a pair needs two")
+        raise InputError(f"set '{name}'={pair} has only one item; choose a set of two or more")
     return int(found[0])
 
 
 def _most_probable(estimator: Estimator, one: Choices) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Of a single set, the two items that the model finds most probable; not two of a kind."""
+    """The two most probable items of a single set that differ in some feature."""
     order = np.argsort(-estimator.row_probabilities(one), kind="stable")
     columns = {name: column.text() for name, column in one.columns.items()}
     a, *others = ({name: values[i] for name, values in columns.items()} for i in order)
@@ -288,7 +293,7 @@ def _most_probable(estimator: Estimator, one: Choices) -> tuple[dict[str, Any], 
         if any(a[name] != b[name] for name in columns):
             return a, b
     raise InputError(
-        f"all items of set '{one.roles.set}'={one.set_ids[0]} are alike; take another as the pair"
+        f"all items of set '{one.roles.set}'={one.set_ids[0]} are alike; choose another with pair="
     )
 
 

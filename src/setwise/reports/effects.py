@@ -37,7 +37,7 @@ class TrialEffects:
 
     @property
     def largest_miss(self) -> float:
-        """Of P(A), over conditions and roles."""
+        """The largest absolute miss of P(A), over conditions and roles."""
         return float(np.abs(misses(self.observed, self.predicted)).max())
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -103,12 +103,13 @@ def trial_effects(
 
     Args:
         estimator: a fitted model.
-        table: with the columns of the training table, the chosen one too, and those below.
-        condition: as for :func:`setwise.violations.context_effects`; so for the others.
-        favours: "A" or "B", the target of the trial.
-        option: "A", "B" or anything else for the third option.
-        group: the participant; intervals then resample people.
-        seed: of the bootstrap.
+        table: a table with the columns of the training table, the chosen one too, and those below.
+        condition: the column of the kind of trial, as in
+            :func:`setwise.violations.context_effects`.
+        favours: the column of the trial's target, "A" or "B".
+        option: the column of the option: "A", "B" or anything else for the third option.
+        group: the column of the participant; intervals then resample people.
+        seed: seed of the bootstrap.
 
     >>> import setwise as sw
     >>> drawn = sw.datasets.generate("decoy", sets=2000)
@@ -120,7 +121,7 @@ def trial_effects(
     if choices.outside:
         raise InputError(
             "this model has an outside option, but labelled trials are choices among A, B and a "
-            "third option only; fit a model without it"
+            "third option only; fit a model without an outside option"
         )
     opened, rows = open_table(table), choices.rows
     set_name, chosen = choices.roles.set, choices.roles.chosen
@@ -143,7 +144,7 @@ def trial_effects(
 
 
 def misses(observed: Effects, predicted: Effects) -> Float[np.ndarray, "conditions 2"]:
-    """Predicted less observed P(A), where the third option favours A and where it favours B.
+    """Predicted minus observed P(A), where the third option favours A and where it favours B.
 
     >>> import setwise as sw
     >>> trials = sw.datasets.generate("decoy", sets=300).columns
@@ -203,7 +204,7 @@ def _rows(
             np.asarray(values), place - step * (i + 1), MARKERS[i % len(MARKERS)],
             color=COLOURS[i % len(COLOURS)], markersize=6, label=name,
         )  # fmt: skip
-    # Names are the user's: a dollar in them begins no formula.
+    # Names come from the user: a dollar sign in them does not begin a formula.
     panel.set_yticks(place - 0.25, names, parse_math=False)
     panel.set_ylim(-len(names) + 0.25, 0.5)
     panel.set_xlim(0, 1)
@@ -219,7 +220,7 @@ def _compared(
 
 
 def _way(interval: tuple[float, float]) -> int:
-    """Towards the target, away from it, or (0) neither for sure."""
+    """1 if the interval is above one half, -1 if it is below, 0 if it includes one half."""
     return int(interval[0] > 0.5) - int(interval[1] < 0.5)
 
 

@@ -35,8 +35,7 @@ SHARE_HEADS = ("alternative", "before %", "after %", "change", "± s.e.")
 class Explanation:
     """What a fitted model expects when a column changes, and when the sets do.
 
-    ``diverted`` is None where no column tells alternatives apart, ``changed`` where no change is
-    asked about.
+    ``diverted`` is None if no column tells alternatives apart, ``changed`` if no change is given.
     """
 
     model: str
@@ -47,7 +46,7 @@ class Explanation:
 
     @property
     def leaving(self) -> float:
-        """Of 100 choices, how many leave their item with the change; 0 without one."""
+        """Out of 100 choices, how many leave their item because of the change."""
         if self.changed is None:
             return 0.0
         lost = np.maximum(self.changed.before - self.changed.after, 0).sum()
@@ -117,7 +116,7 @@ def explain_model(
         data: a :class:`~setwise.Choices` or any table with the columns of the training table.
         column: a number among the item features, such as the price.
         by: a column whose levels are alternatives, or several 0/1 columns that tell them apart.
-        changes: of the sets, one after the other.
+        changes: changes of the sets, applied one after the other.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.load("swissmetro").sample(200)
@@ -135,9 +134,9 @@ def explain_model(
 
 
 def typed_values(estimator: Estimator, data: Any, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Values that were written as text, each read as the kind of its column in the table.
+    """Values written as text, each converted to the kind of its column in the table.
 
-    A category whose names are numbers keeps its names: '1' is not 1.0.
+    In a category whose names are numbers, '1' stays '1' and does not become 1.0.
 
     >>> import setwise as sw
     >>> choices = sw.read({"set": [1, 1], "zone": [1, 2], "cost": [3.0, 4.0], "chosen": [0, 1]},
@@ -181,19 +180,19 @@ def _typed(name: str, column: Column, text: str) -> Any:
     try:
         if column.kind == "number":
             value, dtype = float(text), column.values.dtype
-            # A column of short floats holds 0.1 as they have it.
+            # A float32 column holds 0.1 as the nearest float32.
             return float(dtype.type(value)) if dtype.kind == "f" else value
         return text if column.kind == "category" else np.datetime64(text)
     except ValueError:
         known = column.values[~column.missing][:1]
         example = f"; write for example {name}={known[0]}" if len(known) else ""
         raise InputError(
-            f"column '{name}' holds {column.kind}s, and '{text}' is none{example}"
+            f"column '{name}' holds {column.kind}s, but '{text}' is not a {column.kind}{example}"
         ) from None
 
 
 MOST_DRAWN = 12
-"""A grid of more alternatives is too fine for a phone: it becomes a table that scrolls."""
+"""Above this number of alternatives a picture is too fine for a phone: a table replaces it."""
 
 
 @checked(path=check_path)
@@ -202,7 +201,7 @@ def write_explanation(found: Explanation, path: str | Path) -> None:
     elastic, column = found.elastic, found.elastic.column
     blocks: list[Block] = [
         f"{found.model} on {found.data}",
-        "These are the model's expectations. They are as good as the model is, and no experiment.",
+        "These are the model's expectations: as good as the model, and not an experiment.",
         Heading(f"If {column} rises by 1 %"),
         PageTable(HEADS, found.rows()),
         Figure(elasticity_picture(elastic), _elasticity_caption(elastic)),
@@ -335,7 +334,7 @@ def _shares_caption(shares: ShareChange) -> str:
 
 
 def _largest(values: Any) -> tuple[int, int] | None:
-    """Where the largest number off the diagonal is; None where all are NaN or not above 0."""
+    """The place of the largest positive number off the diagonal; None if there is none."""
     off = np.where(np.eye(len(values), dtype=bool) | np.isnan(values), -np.inf, values)
     k, j = np.unravel_index(int(np.argmax(off)), off.shape)
     return (int(k), int(j)) if off[k, j] > 0 else None

@@ -19,7 +19,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 
 @checked(tuned=each(instance(Tuned, "make them with setwise.tune(...)")))
 def tuning_history(tuned: Sequence[Tuned]) -> str:
-    """All trials of each study in their order, with a line for the best so far."""
+    """All trials of each study in order, with a line for the best value so far."""
     figure = new_figure(9.0, 4.0)
     panel = figure.subplots()
     for i, one in enumerate(tuned):
@@ -45,16 +45,16 @@ def grid_picture(
     axes: tuple[str, str],
     form: str = "+z.1f",
 ) -> str:
-    """Numbers printed in a grid: purple above 0, orange below, blank where they are NaN.
+    """Numbers printed in a grid: purple above 0, orange below, blank for NaN.
 
-    ``axes`` names the columns and the rows, in this order; ``form`` is how a number is written.
+    ``axes`` names the columns and the rows, in this order; ``form`` is the format of a number.
     """
     longest = max(len(name) for name in (*rows, *columns))
     figure = new_figure(1.4 + 0.8 * len(columns) + 0.06 * longest, 1.4 + 0.42 * len(rows))
     panel = figure.subplots()
     bound = float(np.nanmax(np.abs(values), initial=1e-9))
     panel.imshow(values, cmap="PuOr", vmin=-bound, vmax=bound, aspect="auto")
-    # Names are the user's: a dollar in them begins no formula.
+    # Names come from the user: a dollar sign in them does not begin a formula.
     panel.set_xticks(range(len(columns)), columns, parse_math=False)
     if longest > 9:
         panel.tick_params("x", rotation=30)
@@ -70,16 +70,16 @@ def grid_picture(
 
 
 def new_figure(width: float, height: float) -> "Figure":
-    """An empty figure, its sides in inches."""
-    from matplotlib.figure import Figure  # only those who draw should wait for it
+    """An empty figure; width and height are in inches."""
+    from matplotlib.figure import Figure  # slow to import, and only drawing needs it
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def settle(figure: "Figure") -> None:
-    """Lay the figure out once and for all, to a ten-thousandth of its sides.
+    """Fix the layout, rounded to a ten-thousandth of the figure's sides.
 
-    The solver of constraints leaves other last digits each time, and the bytes would follow them.
+    The constrained layout differs in its last digits from run to run, which would change the bytes.
     """
     if figure.get_layout_engine() is None:
         return

@@ -34,6 +34,20 @@ from setwise.violations import (
 
 TESTS = ("lcl", "comparisons")
 HEADS = ("measure", "value", "95 % interval", "what it says")
+MEASURES = {
+    "kappa": (
+        "violation capacity",
+        "of the other items, taken away one by one, change the model's choice",
+    ),
+    "odds": (
+        "odds move by",
+        "on the log scale, between two items that stay when another leaves; 0 is IIA",
+    ),
+    "regularity": (
+        "regularity broken",
+        "of the items become less likely when a rival leaves; 0 for random utility",
+    ),
+}
 
 ABOUT = (
     "Independence of irrelevant alternatives (IIA) says that the odds between two items are the "
@@ -68,11 +82,10 @@ DECOY_CAPTION = (
 
 @dataclass(frozen=True, eq=False)
 class IIAReport:
-    """What a fitted model does to IIA on some choices, and what tests say of the data themselves.
+    """How a fitted model violates IIA on some choices, and what tests say about the data.
 
-    ``tests`` are empty where the choices do not say what was chosen; ``between`` is None where no
-    column tells alternatives apart; ``trials``, ``decoy`` and ``regions`` are None unless asked
-    for.
+    ``tests`` is empty if the choices do not say what was chosen. ``between`` is None if no column
+    tells alternatives apart. ``trials``, ``decoy`` and ``regions`` are None unless asked for.
     """
 
     model: str
@@ -87,36 +100,29 @@ class IIAReport:
 
     def rows(self) -> list[tuple[str, str, str, str]]:
         """The measures as text, under :data:`HEADS`."""
-        share = "of the other items, taken away one by one, change the model's choice"
-        measures = (
-            ("violation capacity", self.capacity.kappa, bootstrap_interval(self.capacity), share),
-            (
-                "odds move by", self.soft.odds.mean, self.soft.odds.interval(),
-                "on the log scale, between two items that stay when another goes; 0 is IIA",
-            ),
-            (
-                "regularity broken", self.soft.regularity.mean, self.soft.regularity.interval(),
-                "of the items become less likely when a rival goes; 0 for random utility",
-            ),
-        )  # fmt: skip
-        return [
-            (name, f"{value:.4f}", f"{low:.4f} to {high:.4f}", said)
-            for name, value, (low, high), said in measures
-        ]
+        rows = []
+        for key, (value, low, high) in self._measured().items():
+            name, meaning = MEASURES[key]
+            rows.append((name, f"{value:.4f}", f"{low:.4f} to {high:.4f}", meaning))
+        return rows
+
+    def _measured(self) -> dict[str, tuple[float, float, float]]:
+        """Each measure with its interval, by its key in :data:`MEASURES`."""
+        odds, regularity = self.soft.odds, self.soft.regularity
+        return {
+            "kappa": (self.capacity.kappa, *bootstrap_interval(self.capacity)),
+            "odds": (odds.mean, *odds.interval()),
+            "regularity": (regularity.mean, *regularity.interval()),
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Everything as plain values."""
-        measures = {
-            "kappa": (self.capacity.kappa, bootstrap_interval(self.capacity)),
-            "odds": (self.soft.odds.mean, self.soft.odds.interval()),
-            "regularity": (self.soft.regularity.mean, self.soft.regularity.interval()),
-        }
         found: dict[str, Any] = {
             "model": self.model,
             "data": self.data,
             "measures": {
-                name: {"value": value, "low": low, "high": high}
-                for name, (value, (low, high)) in measures.items()
+                key: dict(zip(("value", "low", "high"), numbers, strict=True))
+                for key, numbers in self._measured().items()
             },
             "tests": [vars(one) | {"details": dict(one.details)} for one in self.tests],
         }
@@ -150,11 +156,11 @@ def examine_iia(
 
     Args:
         estimator: a fitted model.
-        choices: sets to look at; tests need to know what was chosen.
+        choices: the sets to examine; the tests need to know what was chosen.
         by: a column whose levels are alternatives, or several 0/1 columns that tell them apart.
-        table: what the choices were read from, where ``by`` is no feature.
-        group: who made each choice, for intervals where one person makes many: as in
-            :func:`~setwise.violations.violation_capacity`.
+        table: the table that the choices were read from, if ``by`` is not a feature.
+        group: the column of the person who made each choice; intervals then resample people, as
+            in :func:`~setwise.violations.violation_capacity`.
         beside: other fitted models by name, to see where each of them is right.
 
     >>> import setwise as sw
@@ -167,7 +173,7 @@ def examine_iia(
     seen = choices if table is None else table
     name = type(estimator).__name__
     if beside and name in beside:
-        raise InputError(f"two models are called {name}; give the other one another name")
+        raise InputError(f"two models are called {name}; rename the one in beside=")
     return IIAReport(
         name,
         repr(choices),

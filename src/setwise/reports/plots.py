@@ -23,6 +23,7 @@ from setwise.choices import Choices
 from setwise.choices.alternatives import shown
 from setwise.consequences.counterfactual import Reprice, applied, matching, with_columns
 from setwise.estimators import Estimator, TrainedEstimator
+from setwise.estimators.base import fitted
 from setwise.estimators.maximum_likelihood import Estimated
 from setwise.reports.figures import COLOURS
 
@@ -31,7 +32,7 @@ __all__ = ["calibration", "coefficients", "learning_curve", "probability"]
 MOST_COEFFICIENTS = 100
 MOST_LINES = len(COLOURS)
 POINTS = 41
-FEW_VALUES = 12  # a column with no more has each of them as a point
+FEW_VALUES = 12  # a column with at most this many values has a point for each
 LETTERS = 44
 GREY = "#777777"
 DIAGONAL = "_calibrated"  # a label that no legend shows
@@ -48,14 +49,14 @@ def coefficients(
         model: a fitted model that has a ``summary()``: ``MNL``, ``NestedLogit``, ``MixedMNL``,
             ``LinearContextLogit`` or ``WithinSetMNL``.
         names: which coefficients, by their names in the summary; all of them by default.
-        ax: where to draw.
+        ax: axes to draw into; by default those of a new figure.
 
     >>> import setwise as sw
     >>> figure = coefficients(sw.MNL().fit(sw.datasets.load("modecanada")), names=["cost", "ivt"])
     >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
     ['cost', 'ivt']
     """
-    _fitted(model)
+    fitted("model", model)
     if not isinstance(model, Estimated):
         raise InputError(
             f"{type(model).__name__} has no coefficients with standard errors to plot; use MNL, "
@@ -83,7 +84,7 @@ def coefficients(
         said = f"{value:.3g} ± {row['standard_error']:.2g}" if known else "not estimated"
         axes.text(1.02, place, said, transform=axes.get_yaxis_transform(), va="center",
                   fontsize="small", color="black" if known else GREY)  # fmt: skip
-    # Names are the user's: a dollar in them begins no formula.
+    # Names come from the user: a dollar sign in them does not begin a formula.
     axes.set_yticks(range(len(table)), shown_names, parse_math=False)
     axes.set_ylim(len(table) - 0.4, -0.6)  # the first on top
     note = f"\n{summary.note}" if summary.note else ""
@@ -121,9 +122,9 @@ def probability(
         values: values of the column, in the table's units; by default from its 1st to its 99th
             percentile, or each of its values where there are few.
         sets: if there are more sets, draw a random sample of this many.
-        seed: of the sample of sets and items.
-        label: for the legend, where several models share ``ax``.
-        ax: where to draw.
+        seed: seed of the sample of sets and items.
+        label: name in the legend, for several models that share ``ax``.
+        ax: axes to draw into; by default those of a new figure.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.load("modecanada")
@@ -137,7 +138,8 @@ def probability(
     seed_number("seed", seed)
     optional(text)("label", label)
     optional(each(number(), least=2))("values", values)
-    everyone = _fitted(model).as_choices(data)
+    fitted("model", model)
+    everyone = model.as_choices(data)
     rng = np.random.default_rng(seed)
     if len(everyone) > sets:
         sample = np.sort(rng.choice(len(everyone), sets, replace=False))
@@ -170,7 +172,7 @@ def probability(
 def calibration(
     model: Estimator, data: Any, *, label: str | None = None, ax: Axes | None = None
 ) -> Figure:
-    """Whether predictions are right as often as the model says: a reliability curve.
+    """Are predictions right as often as the model says? A reliability curve.
 
     Sets are put in 15 bins of equal size by the probability of the predicted item, as for
     ``calibration_error``. A dot is a bin: how probable the predicted items were, and how often they
@@ -180,8 +182,8 @@ def calibration(
     Args:
         model: a fitted model.
         data: choices that say what was chosen, or such a table; best those of a test part.
-        label: for the legend, where several models share ``ax``; the bars are those of the first.
-        ax: where to draw.
+        label: name in the legend, for several models that share ``ax``; the bars are the first's.
+        ax: axes to draw into; by default those of a new figure.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.load("modecanada")
@@ -190,7 +192,8 @@ def calibration(
     15
     """
     optional(text)("label", label)
-    choices = _fitted(model).as_choices(data, with_choice=True)
+    fitted("model", model)
+    choices = model.as_choices(data, with_choice=True)
     outcomes = model.outcomes(choices)
     found, error = outcomes.reliability(choices.weight), outcomes.measured(choices.weight)
     axes = _axes(ax, 5.6, 4.8)
@@ -218,7 +221,7 @@ def learning_curve(model: Estimator, *, ax: Axes | None = None) -> Figure:
 
     Args:
         model: a fitted model that is trained by gradients, such as ``SDA``.
-        ax: where to draw.
+        ax: axes to draw into; by default those of a new figure.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.generate("mnl", sets=100, items=3, features=2).choices
@@ -226,7 +229,7 @@ def learning_curve(model: Estimator, *, ax: Axes | None = None) -> Figure:
     >>> learning_curve(model).axes[0].get_xlabel()
     'epoch'
     """
-    _fitted(model)
+    fitted("model", model)
     if not isinstance(model, TrainedEstimator):
         raise InputError(
             f"{type(model).__name__} is not trained in epochs and has no history to plot; a "
@@ -264,7 +267,7 @@ def learning_curve(model: Estimator, *, ax: Axes | None = None) -> Figure:
 
 
 class NotebookFigure(Figure):
-    """A figure that a notebook shows even if pyplot, which teaches it to, is not imported."""
+    """A figure that a notebook shows even if pyplot is not imported."""
 
     def _repr_png_(self) -> bytes:
         picture = io.BytesIO()
@@ -273,7 +276,7 @@ class NotebookFigure(Figure):
 
 
 def _axes(ax: Axes | None, width: float, height: float) -> Axes:
-    """Where to draw: the user's axes, or those of a new figure, its sides in inches."""
+    """The user's axes, or those of a new figure; width and height are in inches."""
     optional(instance(Axes, "make one with figure.subplots()"))("ax", ax)
     if ax is not None:
         return ax
@@ -286,17 +289,6 @@ def _root(axes: Axes) -> Figure:
     while isinstance(figure, SubFigure):
         figure = figure.figure
     return figure
-
-
-def _fitted(model: Any) -> Any:
-    if not isinstance(model, Estimator):
-        kind = model.__name__ if isinstance(model, type) else type(model).__name__
-        raise InputError(f"{kind} is not a model; give a fitted one, such as sw.MNL().fit(choices)")
-    if not hasattr(model, "schema_"):
-        raise InputError(
-            f"this {type(model).__name__} is not fitted yet; call fit(choices) before plotting it"
-        )
-    return model
 
 
 def _places(names: Any, known: Sequence[str]) -> list[int]:
@@ -350,14 +342,14 @@ def _values(
 def _grid(
     column: str, seen: Float[np.ndarray, " values"], values: Any
 ) -> Float[np.ndarray, " points"]:
-    """The values to go through, from the least to the greatest."""
+    """The values to draw, in increasing order."""
     if values is not None:
         return np.unique(np.asarray(values, np.float64))
     different = np.unique(seen)
     if len(different) < 2:
         raise InputError(
-            f"column '{column}' has the same value in all items that move; say with values= over "
-            "which values it goes"
+            f"column '{column}' has the same value in all items that move; give the values to "
+            "draw with values="
         )
     if len(different) <= FEW_VALUES:
         return different
@@ -372,7 +364,8 @@ def _moved(
     column: str,
     grid: Float[np.ndarray, " points"],
 ) -> tuple[Float[np.ndarray, "points sets"], Float[np.ndarray, " sets"]]:
-    """The probability of what moves at each value, in the sets that have it, and their shares."""
+    """The probability of the moving items at each value, in the sets that have some, and the sets'
+    shares of the weight."""
     has = np.flatnonzero(_segments.maxima(rows, choices.offsets))
     found = []
     for value in grid.tolist():
@@ -405,7 +398,7 @@ def _said_axes(
 
 
 def _counts(axes: Axes, confidence: Float[np.ndarray, " sets"]) -> None:
-    """Bars behind the curve, with a scale of their own on the right."""
+    """Bars behind the curve, with their own scale on the right."""
     beside = axes.twinx()
     counts, edges = np.histogram(confidence, bins=20, range=(0, 1))
     beside.bar(edges[:-1], counts, width=0.05, align="edge", color=GREY, alpha=0.2, linewidth=0)
@@ -419,7 +412,7 @@ def _counts(axes: Axes, confidence: Float[np.ndarray, " sets"]) -> None:
 
 
 def _legend(axes: Axes, **options: Any) -> None:
-    """A legend where a line has a label; labels are the user's: a dollar begins no formula."""
+    """A legend if any line has a label; a dollar sign in a label does not begin a formula."""
     if axes.get_legend_handles_labels()[1]:
         for one in axes.legend(frameon=False, fontsize="small", **options).get_texts():
             one.set_parse_math(False)

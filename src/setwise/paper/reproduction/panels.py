@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 BLUE, VERMILLION = COLOURS[:2]
 GREY = "#5A5A5A"
 WIDTH, HEIGHT = 7.4, 2.7  # inches: two columns of a journal
-DOTS_AN_INCH = 200
-APART = 1.05  # how far two values at the same l are drawn from it, so that both bars are seen
+DOTS_PER_INCH = 200
+APART = 1.05  # factor that moves the two values at the same l apart, so that both bars are seen
 BARS = "; bars are one standard error over the splits"
 FONTS: dict[Any, float] = {
     "font.size": 7.5,
@@ -62,7 +62,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Panel:
-    """One part of the figure: its name, the values in it, how it is drawn, and what it says."""
+    """One part of the figure: its name, its values, how to draw it, and its caption."""
 
     name: str
     table: ResultTable
@@ -72,7 +72,7 @@ class Panel:
 
 
 def panels(results: Results, measured: Measured, setting: Setting) -> list[Panel]:
-    """Those panels for which a setting has outcomes."""
+    """The panels for which a setting has outcomes."""
     dimensions = dimension_table(results, measured, setting)
     classical = classical_table(measured, setting)
     regions = region_table(results, setting)
@@ -111,7 +111,7 @@ def pictures(stem: str, place: str, found: Sequence[Panel]) -> list[Picture]:
 
 
 def dimension_table(results: Results, measured: Measured, setting: Setting) -> ResultTable | None:
-    """Accuracy and violation capacity of SDA for each l; None with fewer than two of them."""
+    """Accuracy and violation capacity of SDA for each l; None with fewer than two values of l."""
     methods = {
         one.method.dimension or MAIN_DIMENSION: one.method
         for one in results.outcomes
@@ -133,7 +133,7 @@ def dimension_table(results: Results, measured: Measured, setting: Setting) -> R
 
 
 def classical_table(measured: Measured, setting: Setting) -> ResultTable | None:
-    """SDA and the models of Claim 1, the best first; None where none but the logit was run."""
+    """SDA and the models of Claim 1, the best first; None with fewer than three models."""
     title = f"{display_name(REGIONS[0])} and the models of Claim 1: {setting_name(setting)}"
     table = grid(
         measured, "figure_classical", title, [setting], {"": (REGIONS[0], *CLASSICAL)}, [TOP1]
@@ -188,7 +188,7 @@ def _pooled(found: Sequence[Region], model: str) -> Value | None:
 
 
 def draw_dimensions(axes: "Axes", table: ResultTable) -> None:
-    """Accuracy on the left axis, violation capacity on the right one, against l."""
+    """Accuracy on the left axis and violation capacity on the right axis, against l."""
     sides = [(axes, 0, BLUE, "o", "top-1 accuracy (%)")]
     if any(row.cells[1] for row in table.rows):
         sides.append((axes.twinx(), 1, VERMILLION, "s", "violation capacity κ"))
@@ -209,7 +209,7 @@ def draw_dimensions(axes: "Axes", table: ResultTable) -> None:
         side.spines["top"].set_visible(False)
     lengths = [int(row.name) for row in table.rows]
     axes.set_xscale("log", base=2)
-    # 24 stands too near to 32: a label without room before the next goes a line down.
+    # A label too near to the next one, such as 24 to 32, goes a line down.
     following = [*lengths[1:], 2 * lengths[-1]]
     labels = [
         f"\n{one}" if then < 1.4 * one else str(one)
@@ -222,7 +222,7 @@ def draw_dimensions(axes: "Axes", table: ResultTable) -> None:
 
 
 def draw_classical(axes: "Axes", table: ResultTable) -> None:
-    """Means and standard errors, the best model on top; SDA stands out by colour and shape."""
+    """Means and standard errors, the best model on top; SDA has its own colour and shape."""
     rows = table.rows[::-1]
     for place, row in enumerate(rows):
         value, ours = _value(row, 0), row.name == display_name(REGIONS[0])
@@ -246,7 +246,7 @@ def draw_regions(axes: "Axes", table: ResultTable) -> None:
     cells = [[np.nan if cell is None else cell.mean for cell in row.cells[1:]]
              for row in table.rows]  # fmt: skip
     values = np.array(cells, float)
-    # Where no model ever changes its mind the map is all dark: it must not stretch nothing.
+    # If no model ever changes its choice, all values are 0 and the scale still needs a width.
     highest = max([0.01, *values[~np.isnan(values)].tolist()])
     axes.imshow(values, cmap="cividis", vmin=0, vmax=highest, aspect="auto")
     for (i, j), value in np.ndenumerate(values):
@@ -280,8 +280,8 @@ def _picture(name: str, caption: str, found: Sequence[Panel]) -> Picture:
                 axes.set_title(letter, loc="left", fontweight="bold")
         settle(figure)
         image = io.BytesIO()
-        # The drawing program's version would change the bytes of the same picture.
-        figure.savefig(image, format="png", dpi=DOTS_AN_INCH, metadata={"Software": None})
+        # Without the version of matplotlib, the same picture has the same bytes.
+        figure.savefig(image, format="png", dpi=DOTS_PER_INCH, metadata={"Software": None})
         return Picture(Figure(svg_text(figure), caption, name, wide=True), image.getvalue())
 
 

@@ -239,7 +239,7 @@ CELLS = "cells"
 
 
 @dataclass(frozen=True)
-class Cell:
+class SplitResult:
     """One method on one split, with what the regions need of each test set.
 
     ``right`` says whether the prediction is the choice, ``violations`` the share of removals that
@@ -263,7 +263,7 @@ class CellFile:
         """Where the search of this method is kept while it lasts."""
         return self.path.with_suffix(".search")
 
-    def read(self) -> list[Cell]:
+    def read(self) -> list[SplitResult]:
         """The cells so far, by split."""
         if not self.path.exists():
             return []
@@ -278,7 +278,7 @@ class CellFile:
             )
         return [_cell(one) for one in read["cells"]]
 
-    def write(self, cells: Sequence[Cell]) -> None:
+    def write(self, cells: Sequence[SplitResult]) -> None:
         """Write the cells, whole or not at all."""
         make_folder(self.path.parent)
         value = {"mark": self._mark, "cells": [asdict(cell) for cell in cells]}
@@ -286,10 +286,10 @@ class CellFile:
             beside.write_text(json.dumps(value) + "\n", "utf-8")
 
 
-def _cell(one: Mapping[str, Any]) -> Cell:
+def _cell(one: Mapping[str, Any]) -> SplitResult:
     outcome = one["outcome"]
     method = Method(**outcome["method"])
-    return Cell(Outcome(**(outcome | {"method": method})), one["right"], one["violations"])
+    return SplitResult(Outcome(**(outcome | {"method": method})), one["right"], one["violations"])
 
 
 def slug(name: str) -> str:

@@ -40,6 +40,7 @@ from setwise.paper.reproduction.tables import (
     display_name,
     full_tables,
     main_tables,
+    present,
     setting_name,
     significance,
 )
@@ -54,14 +55,13 @@ ARTEFACT_NOTE = (
 def tables_beside_paper(
     measured: Measured, groups: Mapping[str, Sequence[str]]
 ) -> list[ResultTable]:
-    """A table for each setting that the paper has; data of another name are not the paper's."""
+    """A table for each setting that the paper has, matched by the name of the data."""
     settings = [
         one
         for one in measured.settings
         if one.max_items in published_results.MAX_ITEMS.get(one.data, ())
     ]
-    found = [_beside(measured, setting, groups) for setting in settings]
-    return [table for table in found if table is not None]
+    return present(*(_beside(measured, setting, groups) for setting in settings))
 
 
 def _beside(
@@ -91,7 +91,7 @@ def _beside(
 def _cells(
     measured: Measured, setting: Setting, model: str, measure: Measure
 ) -> tuple[Value | None, Value | None, Value | None]:
-    """Ours, the paper's and the difference, in the table's units; all None where we have none."""
+    """Ours, the paper's and the difference, in the table's units; all None if we have no value."""
     ours = measured.value(setting, Method(model), measure)
     if ours is None:
         return None, None, None
@@ -114,7 +114,7 @@ def _cells(
 
 
 def _artefact(one: published_results.Published) -> bool:
-    """Whether a padded array was sorted for it: top-1 alone is then what it says."""
+    """Whether the paper sorted a padded array for it; only top-1 is then comparable."""
     sorted_padding = one.method == "Random" or (
         one.method == "Price/Quality" and one.dataset == "Outbrain"
     )
@@ -122,11 +122,11 @@ def _artefact(one: published_results.Published) -> bool:
 
 
 def _agreement(rows: Sequence[ResultRow]) -> str:
-    """How to read the differences, and how many of them are small, counted."""
+    """How to read the differences, and how many of them are small."""
     how = (
-        "Difference: ours less the paper's, in points of per cent or in ranks, ± the root of the "
-        "two squared standard errors. The paper prints its errors to one decimal, so that 0.0 is "
-        "any below 0.05."
+        "Difference: ours minus the paper's, in percentage points or ranks, ± the root of the sum "
+        "of both squared standard errors. The paper prints its errors to one decimal, so 0.0 is "
+        "any error below 0.05."
     )
     compared = [
         cell
@@ -168,7 +168,7 @@ TITLE = "Predicting choice with set-dependent aggregation: a reproduction"
 
 PAGE, MARKDOWN, TABLES = "report.html", "report.md", "tables.csv"
 FILES = (RESULTS, PAGE, MARKDOWN, TABLES)
-"""What a reproduction writes into its folder, beside the folders of cells and figures."""
+"""The files that a reproduction writes into its folder, beside the folders of cells and figures."""
 
 # What a part of the paper's evaluation is about; its methods may have outcomes in other parts too.
 TABLE_PARTS = ("table1", "full", "all")
@@ -179,7 +179,7 @@ FIGURE_PARTS = ("figures", "all")
 def write_report(results: Results, folder: Path) -> list[Path]:
     """Write ``report.html``, ``report.md``, ``tables.csv`` and ``figures/`` into a folder.
 
-    Each file appears whole or not at all, and none before all of them are made.
+    Each file appears whole or not at all, and only after all of them are made.
 
     Returns:
         The files, in the order in which they were written.
@@ -207,7 +207,7 @@ def write_report(results: Results, folder: Path) -> list[Path]:
 
 
 def headline(results: Results) -> str:
-    """Which method is first on each setting by top-1, by how much over MNL, and who only guesses.
+    """Which method is first on each setting by top-1, its lead over MNL, and which lose to Random.
 
     >>> from setwise.paper.reproduction.protocol import Method, Outcome, Setting
     >>> settings = (Setting("Expedia", 10, 900, 600, 7.5, 8),)
@@ -244,7 +244,7 @@ def headline(results: Results) -> str:
 
 
 def _families(results: Results) -> list[tuple[str, Mapping[str, Sequence[str]]]]:
-    """The methods that a part compares with one another, by the key of their tests."""
+    """The methods that a part compares with one another, with the key of their tests."""
     part = results.protocol.get("part", "all")
     tables: list[tuple[str, Mapping[str, Sequence[str]]]] = []
     if part in TABLE_PARTS:
@@ -255,7 +255,7 @@ def _families(results: Results) -> list[tuple[str, Mapping[str, Sequence[str]]]]
 
 
 def _contents(results: Results) -> tuple[list[Content], list[Picture]]:
-    """The report in its order, and every picture of it; only the joint ones stand in the text."""
+    """The report in order, and every picture; the text shows only those with all panels."""
     measured = Measured(results)
     part = results.protocol.get("part", "all")
     families = _families(results)
@@ -291,12 +291,12 @@ def _contents(results: Results) -> tuple[list[Content], list[Picture]]:
 
 
 def _section(title: str, blocks: Sequence[Content]) -> list[Content]:
-    """Nothing at all where there is nothing under the title."""
+    """The blocks under a heading; nothing if there are no blocks."""
     return [Heading(title), *blocks] if blocks else []
 
 
 def _run_blocks(results: Results, measured: Measured) -> list[Content]:
-    """What was found in a sentence, what was run on what, and by which command."""
+    """The headline, what was run on which data, and by which command."""
     run = results.run
     found = headline(results)
     blocks: list[Content] = [Heading("What was run"), *([found] if found else [])]
@@ -314,7 +314,7 @@ def _run_blocks(results: Results, measured: Measured) -> list[Content]:
 
 
 def _protocol_sentence(protocol: Mapping[str, Any]) -> str:
-    """How it was done, of what the results say of it."""
+    """The protocol in words, as far as the results record it."""
     training = protocol.get("training", {})
     shares = ":".join(f"{100 * share:g}" for share in SIZES)
     words = [
@@ -335,23 +335,18 @@ def _protocol_sentence(protocol: Mapping[str, Any]) -> str:
 
 
 def _settings_table(settings: Sequence[Setting]) -> ResultTable:
-    columns = ("available sets", "sampled sets", "mean items", "features")
-    rows = [
-        ResultRow(
-            "",
-            setting_name(one),
-            (
-                Value(float(one.available), form=",.0f"),
-                Value(float(one.sets), form=",.0f"),
-                Value(one.mean_items),
-                Value(float(one.features), form=".0f"),
-            ),
-        )
-        for one in settings
-    ]
-    return ResultTable(
-        "settings", "Data", "data", tuple(("", name) for name in columns), tuple(rows)
-    )
+    columns = {"available sets": ",.0f", "sampled sets": ",.0f", "mean items": ".2f",
+               "features": ".0f"}  # fmt: skip
+    rows = []
+    for one in settings:
+        numbers = (one.available, one.sets, one.mean_items, one.features)
+        cells = [
+            Value(float(number), form=form)
+            for number, form in zip(numbers, columns.values(), strict=True)
+        ]
+        rows.append(ResultRow("", setting_name(one), tuple(cells)))
+    heads = tuple(("", name) for name in columns)
+    return ResultTable("settings", "Data", "data", heads, tuple(rows))
 
 
 def _plain(value: Any) -> str:
@@ -361,7 +356,7 @@ def _plain(value: Any) -> str:
 
 
 def _duration(seconds: float | int) -> str:
-    """Hours and minutes of a long time, minutes and seconds of a short one."""
+    """Hours and minutes, or minutes and seconds if there are no hours."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:

@@ -33,13 +33,13 @@ from setwise.paper.reproduction.protocol import (
     REGIONS,
     RESULTS,
     SIZES,
-    Cell,
     Method,
     Part,
     Protocol,
     Region,
     Results,
     Setting,
+    SplitResult,
     slug,
 )
 from setwise.paper.reproduction.work import (
@@ -53,7 +53,7 @@ from setwise.paper.reproduction.work import (
 from setwise.violations.capacity import correctness_regions
 
 
-def regions(cells: Mapping[str, Sequence[Cell]]) -> list[Region]:
+def regions(cells: Mapping[str, Sequence[SplitResult]]) -> list[Region]:
     """All regions of every split, from the cells of each model; none if a model is missing."""
     if any(name not in cells for name in REGIONS):
         return []
@@ -66,7 +66,7 @@ def regions(cells: Mapping[str, Sequence[Cell]]) -> list[Region]:
     ]
 
 
-def _of_split(cells: Sequence[Cell]) -> Iterator[Region]:
+def _of_split(cells: Sequence[SplitResult]) -> Iterator[Region]:
     right = {name: np.array(cell.right, bool) for name, cell in zip(REGIONS, cells, strict=True)}
     violations = np.array([cell.violations for cell in cells], float)
     outcome = cells[0].outcome
@@ -294,7 +294,7 @@ def _gathered(
     laid_out: Plan, part: Part, protocol: Protocol, folder: Path, run: Mapping[str, Any]
 ) -> Results:
     """All cells of the plan, in its order, and what follows from several of them."""
-    cells: dict[Unit, list[Cell]] = {
+    cells: dict[Unit, list[SplitResult]] = {
         unit: unit.file(folder, protocol).read() for unit in laid_out.units
     }
     found = []

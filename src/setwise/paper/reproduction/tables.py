@@ -1,7 +1,4 @@
-"""Tables of a reproduction: means over splits in rows and columns, before they are text.
-
-Do methods differ by more than the splits? Friedman's test, and SDA against each other one.
-"""
+"""Tables of a reproduction: means over splits, and tests whether methods differ."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,8 +28,8 @@ from setwise.paper.reproduction.protocol import (
 class Value:
     """A number of a table, with its standard error where it has one.
 
-    ``form`` is how to write it; ``best`` says that nothing in its column is better; ``mark`` is
-    the sign of a footnote.
+    ``form`` is its format; ``best`` says that nothing in its column is better; ``mark`` is the sign
+    of a footnote.
 
     >>> str(Value(31.489, 0.21)), str(Value(-1.5, 0.3, form="+.1f", mark="*"))
     ('31.49 ± 0.21', '-1.5 ± 0.3*')
@@ -56,7 +53,7 @@ class Value:
 
 @dataclass(frozen=True)
 class ResultRow:
-    """A line of a table; its cells are as many as the table's columns, None where empty."""
+    """A row of a table with one cell per column; an empty cell is None."""
 
     group: str
     name: str
@@ -65,15 +62,15 @@ class ResultRow:
 
 @dataclass(frozen=True)
 class ResultTable:
-    """A table to be read by people and programs.
+    """A table for people and programs.
 
     Args:
-        key: its name in the file of all numbers.
-        title: what stands over it.
+        key: its name in the CSV file.
+        title: the heading above it.
         stub: what its rows are, such as "method".
-        columns: group and name of each.
-        rows: in groups that follow one another.
-        notes: what a reader must know, below it.
+        columns: group and name of each column.
+        rows: the rows; those of a group follow one another.
+        notes: text below the table.
     """
 
     key: str
@@ -98,7 +95,7 @@ class ResultTable:
         )
 
     def numbers(self) -> Iterator[tuple[tuple[str, ...], Value]]:
-        """Every number, after its place: key, title, row group, row, column group, column."""
+        """Every number with its place: key, title, row group, row, column group, column."""
         for row in self.rows:
             for (group, name), cell in zip(self.columns, row.cells, strict=True):
                 if cell is not None:
@@ -145,7 +142,7 @@ class Measured:
             self._outcomes.setdefault((one.data, one.max_items, one.method), []).append(one)
 
     def least(self) -> list[Setting]:
-        """Of each data set the setting with the smallest sets, as in the paper's Table 1."""
+        """The setting with the smallest sets of each data set, as in the paper's Table 1."""
         first: dict[str, Setting] = {}
         for one in self.settings:
             first.setdefault(one.data, one)
@@ -295,10 +292,10 @@ def spread_note(splits: Iterable[int]) -> str:
 WORSE_THAN_CHANCE = "†"
 CHANCE_NOTE = (
     f"{WORSE_THAN_CHANCE} Worse than Random by this measure. By top-1 or ranks: on a few hundred "
-    "sets, few and small steps of gradients do not get far, and a method may end near its random "
-    "start. Such a row says more about the protocol than about the method; the exact solution of "
-    "MNL, which “setwise compare” fits, has no such trouble. By NLL alone: training stops by "
-    "accuracy, which lets probabilities grow too sure."
+    "sets, a few small gradient steps do not get far, and a method may end near its random start. "
+    "Such a row says more about the protocol than about the method; the exact solution of MNL, "
+    "which “setwise compare” fits, does not have this problem. By NLL alone: training stops by "
+    "accuracy, which lets probabilities become overconfident."
 )
 SDA_NOTE = (
     "SDA is the model of the paper, “setwise.SDA.paper()”. The default of setwise, "
@@ -313,7 +310,7 @@ MEAN_RANK_NOTE = (
 def main_tables(measured: Measured, groups: Mapping[str, Sequence[str]]) -> list[ResultTable]:
     """The paper's Table 1, and our own measures of the same methods."""
     least = measured.least()
-    found = [
+    return present(
         grid(
             measured, "table1", "Table 1, as in the paper", least, groups, PAPER_MEASURES,
             [MEAN_RANK_NOTE],
@@ -321,37 +318,44 @@ def main_tables(measured: Measured, groups: Mapping[str, Sequence[str]]) -> list
         grid(
             measured, "table1_own", "Measures that the paper does not have", least, groups,
             OWN_MEASURES,
-            ["MRR is the true mean reciprocal rank, NLL the negative log-likelihood a choice, "
+            ["MRR is the true mean reciprocal rank, NLL the negative log-likelihood per choice, "
              "κ the violation capacity, where it was measured: the share of removals of an item "
              "not predicted that change the prediction."],
         ),
-    ]  # fmt: skip
-    return [table for table in found if table is not None]
+    )  # fmt: skip
 
 
 def full_tables(measured: Measured, groups: Mapping[str, Sequence[str]]) -> list[ResultTable]:
     """Every size of sets, for each data set that has several."""
-    found = [
-        grid(
-            measured, "full", f"All sizes of sets: {settings[0].data}", settings, groups,
-            PAPER_MEASURES, [MEAN_RANK_NOTE],
-        )
-        for settings in measured.of_data()
-        if len(settings) > 1
-    ]  # fmt: skip
-    return [table for table in found if table is not None]
+    several = [settings for settings in measured.of_data() if len(settings) > 1]
+    return _by_data(measured, "full", "All sizes of sets", several, groups)
 
 
 def ablation_tables(measured: Measured) -> list[ResultTable]:
     """The rows of the paper's Table 4, for each data set."""
-    found = [
+    return _by_data(measured, "ablation", "Ablation", measured.of_data(), {"": ABLATION})
+
+
+def _by_data(
+    measured: Measured,
+    key: str,
+    title: str,
+    data: Sequence[Sequence[Setting]],
+    groups: Mapping[str, Sequence[str]],
+) -> list[ResultTable]:
+    """A table of the paper's measures for each data set, which is given by its settings."""
+    return present(*(
         grid(
-            measured, "ablation", f"Ablation: {settings[0].data}", settings, {"": ABLATION},
-            PAPER_MEASURES, [MEAN_RANK_NOTE],
+            measured, key, f"{title}: {settings[0].data}", settings, groups, PAPER_MEASURES,
+            [MEAN_RANK_NOTE],
         )
-        for settings in measured.of_data()
-    ]  # fmt: skip
-    return [table for table in found if table is not None]
+        for settings in data
+    ))  # fmt: skip
+
+
+def present(*tables: ResultTable | None) -> list[ResultTable]:
+    """The tables that have values."""
+    return [table for table in tables if table is not None]
 
 
 MEASURES = (TOP1, RANK)
@@ -407,7 +411,7 @@ class Together:
 def together(
     measured: Measured, setting: Setting, models: Sequence[str], measure: Measure
 ) -> Together | None:
-    """What can be compared; None for fewer than two methods."""
+    """The values on the splits that all methods have; None for fewer than two methods."""
     found = {
         model: splits
         for model in models
@@ -423,7 +427,7 @@ def together(
 def significance(
     measured: Measured, key: str, models: Sequence[str]
 ) -> tuple[list[ResultTable], list[str]]:
-    """Tables of tests for every setting, and a sentence for each where nothing can be tested."""
+    """Tables of tests, and a sentence for each setting in which nothing can be tested."""
     overall, pairs, untested = [], [], []
     for setting in measured.settings:
         both = [together(measured, setting, models, measure) for measure in MEASURES]
@@ -433,7 +437,7 @@ def significance(
         if family[0].splits < 2:
             untested.append(
                 f"{setting_name(setting)}: the methods have {('no', 'one')[family[0].splits]} "
-                "split in common, and nothing can be tested without two."
+                "split in common; a test needs two."
             )
             continue
         overall += [_friedman_row(setting, one) for one in family]
@@ -459,15 +463,15 @@ def _friedman_table(rows: Sequence[ResultRow], key: str) -> ResultTable:
         tuple(rows),
         (
             "Methods are ranked on every split. The critical difference of mean places is "
-            f"Nemenyi's at {100 * LEVEL:g} %. Both tests take splits for independent; random "
-            "splits of the same sets overlap, so that they are too sure of themselves. The "
-            "comparisons below are corrected for it.",
+            f"Nemenyi's at {100 * LEVEL:g} %. Both tests assume independent splits. Random splits "
+            "of the same sets overlap, so their p-values are too small. The comparisons below are "
+            "corrected for this.",
         ),
     )
 
 
 def _pairs(setting: Setting, family: Sequence[Together], key: str) -> ResultTable:
-    """A row for each method, from the first place down."""
+    """SDA against each method, the best method first."""
     first = family[0]
     order = [first.models[i] for i in np.argsort(first.places(), kind="stable")]
     base = display_name(REFERENCE)
@@ -481,7 +485,7 @@ def _pairs(setting: Setting, family: Sequence[Together], key: str) -> ResultTabl
             far = compared and abs(places[model] - places[REFERENCE]) > one.critical_difference()
             cells[model].append(Value(places[model], mark=MARK if far else ""))
             cells[model] += against.get(model, (None, None)) if compared else ()
-    notes = ["Place: of a method among the others, 1 for the best; the mean over the splits."]
+    notes = ["Place: the method's rank among all methods, 1 for the best; the mean over splits."]
     if compared:
         notes.append(
             f"Less {base}: the method's value less that of {base} on the same splits, ± its "

@@ -25,11 +25,11 @@ from setwise.metrics import Metrics
 from setwise.paper.reproduction.protocol import (
     REGIONS,
     SIZES,
-    Cell,
     CellFile,
     Method,
     Outcome,
     Protocol,
+    SplitResult,
 )
 from setwise.violations import violation_capacity
 from setwise.violations.capacity import predicted_right
@@ -94,7 +94,7 @@ def _parts(unit: Unit, protocol: Protocol, number: int) -> tuple[Choices, ...]:
 
 def _tuned(
     unit: Unit, protocol: Protocol, estimator: TrainedEstimator, search: Path, on_share: OnShare
-) -> Iterator[Cell]:
+) -> Iterator[SplitResult]:
     """Tune on all splits at once; the best of each is tested."""
     parts = [_parts(unit, protocol, number) for number in range(protocol.splits)]
 
@@ -109,7 +109,7 @@ def _tuned(
         )  # fmt: skip
 
 
-def _solved(unit: Unit, protocol: Protocol, number: int) -> Cell:
+def _solved(unit: Unit, protocol: Protocol, number: int) -> SplitResult:
     """Fit a method that is not trained by gradients, and test it."""
     begin = time.perf_counter()
     train, valid, test = _parts(unit, protocol, number)
@@ -129,7 +129,7 @@ def _cell(
     tested: Metrics,
     seconds: float,
     tuned: dict[str, float],
-) -> Cell:
+) -> SplitResult:
     kappa, right, violations = None, None, None
     if unit.method.model in REGIONS:
         found = violation_capacity(estimator, test)
@@ -139,7 +139,7 @@ def _cell(
         unit.data, unit.max_items, unit.method, number, dict(tested), kappa, tuned,
         round(seconds, 3), machine(),
     )  # fmt: skip
-    return Cell(outcome, right, violations)
+    return SplitResult(outcome, right, violations)
 
 
 @cache

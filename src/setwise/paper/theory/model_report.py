@@ -21,9 +21,9 @@ from setwise.reports.figures import COLOURS, new_figure, svg_text
 HEADS = ("score function", "decides alone", "agrees", "separates")
 BOUND_HEADS = ("part", "value", "what it is")
 REMARK = (
-    "The bounds are relative measures: they rank models of the same data by how wildly they could "
-    "have behaved. They are no promise about the error, even where they are below 1, since they "
-    "take the norms of the model that was learned."
+    "The bounds are relative measures: use them to compare models of the same data. They do not "
+    "guarantee the error, even where they are below 1, since they depend on the norms of the "
+    "learned model."
 )
 MOST_DRAWN = 40
 
@@ -45,7 +45,7 @@ class FunctionShare(NamedTuple):
 class ModelTheory:
     """What the paper's theory says about a fitted model on some choices.
 
-    ``regions`` and ``bounds`` are text where the theory does not apply: the reason.
+    Where the theory does not apply, ``regions`` or ``bounds`` is text that says why.
     """
 
     model: str
@@ -56,7 +56,7 @@ class ModelTheory:
     bounds: Bounds | str
 
     def functions(self) -> list[FunctionShare]:
-        """Every score function, that which agrees most often first; none without regions."""
+        """Every score function, the one that agrees most often first; empty without regions."""
         if isinstance(self.regions, str):
             return []
         sets, count = self.regions.agrees.shape
@@ -73,7 +73,7 @@ class ModelTheory:
         ]  # fmt: skip
 
     def nothing(self) -> str | None:
-        """Why the theory says nothing at all of this model; None where it says something."""
+        """Why the theory says nothing about this model; None if it says something."""
         if isinstance(self.regions, str) and isinstance(self.bounds, str):
             return (
                 f"the theory says nothing about this {self.model}. Regions: {self.regions}. "
@@ -160,7 +160,7 @@ def examine_theory(estimator: Estimator, choices: Choices) -> ModelTheory:
 
     Args:
         estimator: a fitted model.
-        choices: the sets that it was trained on, which the bounds are about.
+        choices: the sets that it was trained on; the bounds are about these.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.load("swissmetro").sample(200)
@@ -172,7 +172,7 @@ def examine_theory(estimator: Estimator, choices: Choices) -> ModelTheory:
 Theorem 3 for <v, mu(F(x) - r(s))> with a set network r (SDE), one model each, not an ensemble; \
 fit one of these'
     """
-    estimator.evaluate(choices)  # what is wrong with the choices is an error, and no reason
+    estimator.evaluate(choices)  # wrong choices are an error, not a reason to report
     regions = _or_reason(lambda: separable_regions(estimator, choices))
     return ModelTheory(
         type(estimator).__name__,
@@ -217,7 +217,7 @@ def write_theory_report(found: ModelTheory, path: str | Path) -> None:
 
 
 def functions_picture(functions: list[FunctionShare]) -> str:
-    """How often each score function decides alone, agrees and separates, one line a function."""
+    """How often each score function decides alone, agrees and separates, one line per function."""
     shown = functions[:MOST_DRAWN]
     figure = new_figure(5.0, 1.6 + 0.27 * len(shown))
     panel = figure.subplots()

@@ -27,10 +27,10 @@ SET_HEADS = ("set", "choice", "scores", "IIA")
 BASIS_HEADS = ("mechanism", "g(x, s)", "triple basis", "selves", "why")
 UNDECIDED = (
     "Not decided here: krs, orhun with a learned average, nested logit. Their weights tie the "
-    "selves together, so that they are no sums of one function over selves."
+    "selves together, so they are not sums of one function over selves."
 )
 MOST_SELVES = 61
-"""A page with thousands of rows is for nobody to read: a base order and twelve triple bases."""
+"""Maximum number of selves on the page: a base order and twelve triple bases."""
 
 BLUE, ORANGE = "0, 114, 178", "213, 94, 0"
 
