@@ -74,7 +74,7 @@ Read = Callable[[], Choices]
 
 
 @dataclass(frozen=True)
-class Job:
+class ClusterFit:
     """What to fit, on what; every process reads the choices for itself."""
 
     estimator: TrainedEstimator
@@ -82,7 +82,7 @@ class Job:
     checkpoint: Path | None
 
 
-class Board:
+class ProgressBoard:
     """Where the first process writes how the fit stands, for the one that waits to read."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Board:
         return self._stand
 
 
-class Process:
+class FitProcess:
     """One of the processes, as Ray starts it."""
 
     def address(self) -> str:
@@ -111,7 +111,7 @@ class Process:
         return socket.gethostname(), [path for path in paths if not path.exists()]
 
     def fit(
-        self, job: Job, address: str, processes: int, place: int, board: Any
+        self, job: ClusterFit, address: str, processes: int, place: int, board: Any
     ) -> tuple[bytes, list[str]] | None:
         """Fit with the others; the first process gives the model's file, and warnings."""
         join(address, processes, place)
@@ -195,7 +195,7 @@ def fit_on_cluster(
             "least 1 for min_workers, and no less for workers"
         )
     folder = None if checkpoint is None else Path(checkpoint).absolute()
-    job = Job(estimator, read, folder)
+    job = ClusterFit(estimator, read, folder)
     with on_ray(address, on_lost) as ray, drawn(progress) as draw:
         return _Driver(ray, job, workers, min_workers, draw).run()
 
@@ -204,7 +204,7 @@ class _Driver:
     """Starts processes until a group of them has finished the fit."""
 
     def __init__(
-        self, ray: ModuleType, job: Job, workers: int | None, least: int, draw: Draw | None
+        self, ray: ModuleType, job: ClusterFit, workers: int | None, least: int, draw: Draw | None
     ):
         self._ray, self._job, self._least, self._draw = ray, job, least, draw
         machines = _machines(ray)
@@ -249,7 +249,7 @@ class _Driver:
         address = ray.get(processes[0].address.remote(), timeout=SECONDS_TO_START)
         board = None
         if self._draw is not None:
-            board = ray.remote(Board).options(num_cpus=0).remote()
+            board = ray.remote(ProgressBoard).options(num_cpus=0).remote()
         running = [
             one.fit.remote(self._job, address, len(processes), place, board)
             for place, one in enumerate(processes)
@@ -314,7 +314,7 @@ class _Driver:
 
         there = NodeAffinitySchedulingStrategy(node, soft=False)
         options = {"num_cpus": 0 if gpu else 1, "num_gpus": int(gpu), "max_restarts": 0}
-        remote = self._ray.remote(Process).options(scheduling_strategy=there, **options)
+        remote = self._ray.remote(FitProcess).options(scheduling_strategy=there, **options)
         return remote.remote()
 
     def _refuse_lost(self, places: list[Place]) -> None:
