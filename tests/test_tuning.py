@@ -540,7 +540,9 @@ def test_values_that_do_not_go_together_are_trials_that_failed():
 
 def test_if_every_trial_fails_the_error_says_why():
     tuning = Tuning(2, {"learning_rate": (1e30, 1e31)}, storage=None)
-    with pytest.raises(sw.InputError, match=r"all 2 trials .* failed; the first because: .*diverged"):
+    with pytest.raises(
+        sw.InputError, match=r"all 2 trials .* failed; the first because: .*diverged"
+    ):
         sw.tune(SMALL, TRAIN, VALID, tuning=tuning)
 
 

@@ -1,7 +1,4 @@
-"""The option ``--cluster``.
-
-Fitting on this machine, on a Ray cluster, or as one of the processes that SLURM started.
-"""
+"""The option ``--cluster``: work on this machine, on a Ray cluster, or in a SLURM job."""
 
 import os
 import sys
@@ -30,15 +27,15 @@ if TYPE_CHECKING:
 
 FLAG = "--cluster"
 CLUSTER_HELP = (
-    "Work on a Ray cluster: the one that runs (here, or where RAY_ADDRESS says), --cluster=local "
-    "for one on this machine, or --cluster=HOST:PORT."
+    "Run on a Ray cluster: the running one (on this machine or at RAY_ADDRESS), --cluster=local to "
+    "start one on this machine, or --cluster=HOST:PORT."
 )
 
 Cluster = Annotated[str | None, typer.Option(FLAG, metavar="[=ADDRESS]", help=CLUSTER_HELP)]
 
 
 class MayUseCluster(TyperCommand):
-    """A command whose ``--cluster`` needs no address; one is given after '=', never a space."""
+    """A command whose ``--cluster`` needs no address; an address follows '=', not a space."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [f"{FLAG}=auto" if one == FLAG else one for one in args])
@@ -58,7 +55,7 @@ def executor(address: str | None) -> "Iterator[Executor | None]":
 
 @contextmanager
 def apart_from_results() -> Iterator[None]:
-    """What Ray's own processes and programs print goes to standard error, apart from results."""
+    """Send what Ray and its processes print to standard error, apart from results."""
     if sys.stdout is None:  # it is closed
         yield
         return
@@ -77,7 +74,7 @@ def end_when_lost(address: str) -> None:
     """Say why before Ray ends this process without a word."""
     show.note(
         f"error: the Ray cluster at {address} was lost: its head no longer answers; start it again "
-        "and run the same command: what is finished is kept"
+        "and run the same command: stored results are kept"
     )
     sys.stderr.flush()
     os._exit(2)
@@ -85,17 +82,18 @@ def end_when_lost(address: str) -> None:
 
 SLURM = "slurm"
 FIT_CLUSTER_HELP = (
-    "Train on all machines of a Ray cluster: the one that runs (here, or where RAY_ADDRESS says), "
-    "--cluster=local for one on this machine, or --cluster=HOST:PORT. --cluster=slurm: as one of "
-    "the processes that srun started."
+    "Train on all machines of a Ray cluster: the running one (on this machine or at RAY_ADDRESS), "
+    "--cluster=local to start one on this machine, or --cluster=HOST:PORT. --cluster=slurm: train "
+    "as one of the processes that srun started."
 )
 FitCluster = Annotated[str | None, typer.Option(FLAG, metavar="[=ADDRESS]", help=FIT_CLUSTER_HELP)]
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, help="With --cluster: processes. Default: one a GPU, or else a machine."),
+    typer.Option(min=1, help="With --cluster: processes. Default: one per GPU, else per machine."),
 ]
 MinWorkers = Annotated[
-    int | None, typer.Option(min=1, help="With --cluster: with fewer a fit waits. Default: 1.")
+    int | None,
+    typer.Option(min=1, help="With --cluster: wait for at least so many processes. Default: 1."),
 ]
 
 

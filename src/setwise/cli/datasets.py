@@ -36,8 +36,8 @@ def listing(context: typer.Context, json: Json = False) -> None:
 def write(
     name: Annotated[str, typer.Argument(help="Name of a data set; 'setwise datasets' lists them.")],
     out: Annotated[Path, typer.Option(help="Parquet or CSV file to write.")],
-    sets: Annotated[int, typer.Option(help="Sets to draw, for generators.")] = 1000,
-    seed: Annotated[int, seed_option("Of the draw, for generators.")] = 0,
+    sets: Annotated[int, typer.Option(help="Number of sets to draw (generators only).")] = 1000,
+    seed: Annotated[int, seed_option("Seed of the draw (generators only).")] = 0,
 ) -> None:
     """Write a data set to a file.
 
@@ -56,15 +56,16 @@ def write(
 @app.command()
 def imitate(
     name: Annotated[RawName, typer.Argument(help="Which public data set.")],
-    out: Annotated[Path, typer.Option(help="Folder for the files; made if it is not there.")],
-    sets: Annotated[int, typer.Option(help="How many choice sets.")] = 1000,
+    out: Annotated[Path, typer.Option(help="Folder for the files; created if it does not exist.")],
+    sets: Annotated[int, typer.Option(help="Number of choice sets.")] = 1000,
     seed: Annotated[int, seed_option("The same seed gives the same files.")] = 0,
     zipped: Annotated[bool, typer.Option("--zipped", help="Zip the files.")] = False,
 ) -> None:
     """Write generated files in the raw format of a public data set, for trials and load tests.
 
-    They have its columns, types, gaps and skew; the choices are drawn from a known model in which
-    context matters. GENERATED.txt in the folder says that they are not real.
+    They have the columns, types, missing values and skew of the real files; the choices are drawn
+    from a known model in which context matters. GENERATED.txt in the folder says that they are not
+    real.
 
     Example: setwise datasets imitate expedia --sets 500 --out downloads
     """
@@ -87,13 +88,11 @@ def imitate(
 @app.command()
 def build(
     name: Annotated[RawName, typer.Argument(help="Which public data set.")],
-    raw: Annotated[
-        Path, typer.Option(help="Folder with the files as they are downloaded, zipped or not.")
-    ],
+    raw: Annotated[Path, typer.Option(help="Folder with the files as downloaded, zipped or not.")],
     out: Annotated[Path, typer.Option(help="Data file to write (.setwise-data).")],
-    view: Annotated[View, typer.Option(help="The paper's features, or all.")] = View.paper,
+    view: Annotated[View, typer.Option(help="The paper's features, or all features.")] = View.paper,
     outcome: Annotated[
-        Outcome, typer.Option(help="Expedia: what counts as the choice.")
+        Outcome, typer.Option(help="For Expedia: what counts as the choice.")
     ] = Outcome.click,
 ) -> None:
     """Build a data file from the raw files of a public data set.

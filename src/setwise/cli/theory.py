@@ -16,33 +16,31 @@ app = typer.Typer(
 )
 
 CHOICES_HELP = (
-    "What is chosen from each set, as 'ab:a,bc:b,ac:c,abc:a': items are single letters, and every "
-    "set of two items or more has its choice."
+    "The choice from each set, as 'ab:a,bc:b,ac:c,abc:a': items are single letters, and every set "
+    "of two or more items needs a choice."
 )
-Report = Annotated[
-    Path | None, typer.Option(help="Write a page with tables and pictures here (HTML).")
-]
+Report = Annotated[Path | None, typer.Option(help="HTML file to write, with tables and pictures.")]
 
 
 @app.command()
 def rationalise(
     choices: Annotated[str | None, typer.Argument(help=CHOICES_HELP)] = None,
     random: Annotated[
-        int | None, typer.Option(help="Instead: choices by lot from so many items, at most 12.")
+        int | None, typer.Option(help="Instead: random choices from so many items, at most 12.")
     ] = None,
-    seed: Annotated[int | None, seed_option("Of the lot; 0 if not given.")] = None,
-    rho: Annotated[int, typer.Option(help="How much a self's range counts; a whole number.")] = 1,
+    seed: Annotated[int | None, seed_option("Seed of --random. Default: 0.")] = None,
+    rho: Annotated[int, typer.Option(help="Exponent of a self's range; a whole number.")] = 1,
     report: Report = None,
     json: Json = False,
 ) -> None:
     """Find selves whose aggregation makes exactly these choices, and check every set.
 
-    Of ale, beer and cider together someone takes ale; without beer, cider. No single utility does
-    that, and no order of the three. Six selves do: the command shows them, and what they score.
+    From ale, beer and cider someone takes ale; without beer, cider. No single utility, and no order
+    of the three, explains that. Six selves do: the command shows them and their scores.
 
     Example: setwise theory rationalise ab:a,bc:b,ac:c,abc:a --report selves.html
 
-    Choices by lot are no harder: whatever people do, some aggregation does it.
+    Random choices are no harder: every choice function has such an aggregation.
 
     Example: setwise theory rationalise --random 4 --seed 1
     """
@@ -60,9 +58,9 @@ def rationalise(
     )
 
     if (choices is None) == (random is None):
-        raise InputError("give choices, such as ab:a,bc:b,ac:c,abc:a, or --random 4, one of them")
+        raise InputError("give either choices, such as ab:a,bc:b,ac:c,abc:a, or --random 4")
     if seed is not None and random is None:
-        raise InputError("--seed is of the lot; give --random too, or leave it out")
+        raise InputError("--seed is only used with --random; give --random too, or leave it out")
     if report is not None:
         check_writable(report)
     if choices is not None:
@@ -117,8 +115,8 @@ def model(
     """Show which score function of a model decides where, and the bounds on its error.
 
     Give the table that the model was trained on: the bounds of Theorems 2 (SDW) and 3 (SDE) are
-    about it. Where the theory covers one of the two only, the reason is shown; where it says
-    nothing about a model, the command ends with the reason and writes no page.
+    about it. If the theory covers only one of the two, the reason is shown. If it covers neither,
+    the command ends with the reason and writes no page.
 
     Example: setwise fit swissmetro --model sdw --out sdw.setwise
 
@@ -162,8 +160,8 @@ def _table(text: str) -> dict[Iterable[str], str]:
         subset, colon, choice = (part.strip() for part in one.partition(":"))
         if not colon or not subset.isalpha() or len(choice) != 1:
             raise InputError(
-                f"'{one}' is no set:choice; write the set's letters and the one that is chosen, "
-                "for example ab:a"
+                f"'{one}' is not of the form set:choice; write the set's letters and the chosen "
+                "one, for example ab:a"
             )
         if len(set(subset)) < len(subset):
             raise InputError(f"the set '{subset}' has a letter twice; give each item once")

@@ -1,16 +1,10 @@
-"""Joining JAX's own multi-process runtime, after which fits are fits of all processes together.
+"""Train one model on all machines of a cluster, even if some of them are lost.
 
-:mod:`setwise.training.processes` says what that means. Every process runs the same program, which
-Ray starts (:mod:`setwise.cluster.training`), or SLURM, or Open MPI.
-
-What each process of a fit on a Ray cluster does, and where the first writes how it stands.
-
-Training one model on all machines of a Ray cluster, through the death of some of them.
-
-Ray starts a process on each machine (or for each GPU) and tells where the first of them listens;
-they join JAX's runtime (:mod:`setwise.cluster.training`) and fit together. If one is lost, all are
-ended, since the others wait for its share of a sum for ever; as many as there is room for begin
-again at the last checkpoint.
+Every process runs the same program and joins JAX's multi-process runtime; then they fit together
+(:mod:`setwise.training.processes`). SLURM, Open MPI or Ray starts them. On a Ray cluster,
+:func:`fit_on_cluster` starts one per machine or GPU. If one is lost, all are ended, since the rest
+would wait for its share of a sum forever; as many as there is room for start again at the last
+checkpoint.
 """
 
 import socket
@@ -33,20 +27,20 @@ from setwise.estimators.trained import TrainedEstimator
 from setwise.training.progress import Stand, drawn, told_to
 
 SECONDS_TO_MEET = 300
-"""For which processes that came first wait for the last."""
+"""How long the first processes wait for the last."""
 SECONDS_OF_SILENCE = 30
-"""After which a process that is not heard of counts as dead, which ends the others."""
+"""After which a silent process counts as dead, which ends the others."""
 
 SECONDS_TO_PART = 24 * 3600
-"""For which processes that are done wait for the first, which still writes and measures."""
+"""How long finished processes wait for the first, which still writes and evaluates."""
 
 
 def join(address: str | None = None, processes: int | None = None, place: int | None = None) -> int:
-    """Become one of the processes that train together, before JAX computes anything.
+    """Join the processes that train together; call it before JAX computes anything.
 
     Args:
-        address: where the first process is to listen, "host:port"; by default JAX asks what
-            started the processes (SLURM or Open MPI) for all three.
+        address: where the first process listens, "host:port"; by default JAX gets all three
+            arguments from what started the processes (SLURM or Open MPI).
         processes: how many there are.
         place: which of them this is, from 0.
 
@@ -83,7 +77,7 @@ class ClusterFit:
 
 
 class ProgressBoard:
-    """Where the first process writes how the fit stands, for the one that waits to read."""
+    """Where the first process writes the progress of the fit, for the driver to read."""
 
     def __init__(self) -> None:
         self._stand: Stand | None = None
@@ -131,7 +125,7 @@ class FitProcess:
 
 @contextmanager
 def _written_on(board: Any, told: bool) -> Iterator[None]:
-    """Fits in this block write on the board how they stand."""
+    """Fits in this block write their progress on the board."""
     if not told:
         yield
         return
@@ -140,11 +134,11 @@ def _written_on(board: Any, told: bool) -> Iterator[None]:
 
 
 FAILURES = 3
-"""In a row, without a checkpoint between them, after which a fit is given up."""
+"""Failures in a row, without a checkpoint between them, after which a fit is given up."""
 SECONDS_TO_START = 120
-"""For a process to start and import setwise."""
+"""The time for a process to start and import setwise."""
 SECONDS_FOR_MACHINES = 300
-"""For which a fit waits for machines, if there are too few."""
+"""How long a fit waits for machines if there are too few."""
 SECONDS_BETWEEN_LOOKS = 1.0
 
 Draw = Callable[[Stand], None]
@@ -169,17 +163,17 @@ def fit_on_cluster(
 ) -> TrainedEstimator:
     """The fitted estimator, trained by all machines of a Ray cluster together.
 
-    With the same batches as one machine: its numbers differ by the rounding of sums alone. A lost
-    machine costs what was done since the last checkpoint, and a warning says so.
+    The batches are those of one machine, so the numbers differ only by the rounding of sums. A lost
+    machine costs the work since the last checkpoint, and a warning says so.
 
     Args:
         estimator: one that is trained by gradients.
         read: gives the training choices, and is called on every machine:
             ``partial(setwise.open_choices, "x.setwise-data")``, a file at the same path on all.
-        checkpoint: a folder that all machines see; without it a lost machine means to start anew.
+        checkpoint: a folder that all machines see; without it, a lost machine restarts the fit.
         address: of the cluster; see :func:`setwise.cluster.on_ray`.
         workers: how many processes; by default one for each GPU, or without GPUs for each machine.
-        min_workers: with fewer the fit does not go on, but waits for machines, then gives up.
+        min_workers: with fewer processes the fit waits for machines, and then gives up.
         progress: show a bar; by default on a terminal and in a notebook only. Elsewhere,
             True prints a line every ten seconds.
         on_lost: called when the cluster is lost; see :func:`setwise.cluster.on_ray`.
@@ -191,8 +185,8 @@ def fit_on_cluster(
         )
     if min_workers < 1 or (workers is not None and workers < min_workers):
         raise InputError(
-            f"workers={workers} with min_workers={min_workers} is no number of processes; give at "
-            "least 1 for min_workers, and no less for workers"
+            f"workers={workers} with min_workers={min_workers} is not possible; min_workers must "
+            "be at least 1, and workers at least min_workers"
         )
     folder = None if checkpoint is None else Path(checkpoint).absolute()
     job = ClusterFit(estimator, read, folder)
@@ -295,8 +289,8 @@ class _Driver:
                     self._ray.kill(one)
             if time.monotonic() > deadline:
                 raise InputError(
-                    f"the cluster has room for {len(places)} processes, and at least "
-                    f"{self._least} are wanted; add machines, or ask for fewer (--min-workers)"
+                    f"the cluster has room for {len(places)} processes, but at least "
+                    f"{self._least} are required; add machines, or lower --min-workers"
                 )
             time.sleep(SECONDS_BETWEEN_LOOKS)
 
@@ -358,7 +352,7 @@ class _Driver:
 def _machines(ray: ModuleType) -> dict[str, int]:
     """The machines that are there, with how many processes each is to have.
 
-    One for each GPU; if there are none, one a machine, which then computes with all its cores.
+    One for each GPU; without GPUs one per machine, which then computes with all its cores.
     """
     alive = {node["NodeID"]: node["Resources"] for node in ray.nodes() if node["Alive"]}
     gpus = {node: int(has.get("GPU", 0)) for node, has in alive.items() if has.get("GPU", 0) >= 1}

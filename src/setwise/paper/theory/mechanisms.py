@@ -171,7 +171,7 @@ def exact_power(value: Fraction, rho: Fraction) -> Fraction:
     top, bottom = (_root(part, rho.denominator) for part in (raised.numerator, raised.denominator))
     if top is None or bottom is None:
         raise InputError(
-            f"({value})^({rho}) is no fraction, so that scores would not be exact; give utilities "
+            f"({value})^({rho}) is not a fraction, so scores would not be exact; give utilities "
             "whose powers are fractions"
         )
     return Fraction(top, bottom)

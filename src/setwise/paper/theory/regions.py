@@ -24,7 +24,7 @@ from setwise.models import Aggregation
 from setwise.training.device import DeviceData, gather, to_device
 from setwise.training.evaluation import in_batches
 
-ROWS_A_BATCH = 16_384
+ROWS_PER_BATCH = 16_384
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +197,7 @@ def _of_one_set(
 
 
 def _batch_size(one: Bucket) -> int:
-    return min(len(one.sets), max(1, ROWS_A_BATCH // (one.width * (one.width + 1))))
+    return min(len(one.sets), max(1, ROWS_PER_BATCH // (one.width * (one.width + 1))))
 
 
 def _share(part: int, whole: int) -> str:
