@@ -120,7 +120,7 @@ class Machines:
         seed: int,
         checkpoint: Path | None,
     ) -> Any:
-        """The fitted estimator; of SLURM's processes, the command goes on in the first alone."""
+        """The fitted estimator; in a SLURM job only the first process continues the command."""
         if self.cluster is None:
             return estimator.fit(choices, checkpoint=checkpoint)
         if self.cluster == SLURM:

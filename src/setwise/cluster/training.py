@@ -69,7 +69,7 @@ Read = Callable[[], Choices]
 
 @dataclass(frozen=True)
 class ClusterFit:
-    """What to fit, on what; every process reads the choices for itself."""
+    """What to fit on which choices; every process reads them itself."""
 
     estimator: TrainedEstimator
     read: Read
@@ -107,12 +107,12 @@ class FitProcess:
     def fit(
         self, job: ClusterFit, address: str, processes: int, place: int, board: Any
     ) -> tuple[bytes, list[str]] | None:
-        """Fit with the others; the first process gives the model's file, and warnings."""
+        """Fit with the others; the first process returns the model file's content, and warnings."""
         join(address, processes, place)
-        told = place == 0 and board is not None
-        with warnings.catch_warnings(record=True) as raised, _written_on(board, told):
+        shows = place == 0 and board is not None
+        with warnings.catch_warnings(record=True) as raised, _written_on(board, shows):
             warnings.simplefilter("always", UserWarning)
-            fitted = job.estimator.fit(job.read(), checkpoint=job.checkpoint, progress=told)
+            fitted = job.estimator.fit(job.read(), checkpoint=job.checkpoint, progress=shows)
             if place > 0:
                 return None
             with tempfile.TemporaryDirectory() as folder:
@@ -124,9 +124,9 @@ class FitProcess:
 
 
 @contextmanager
-def _written_on(board: Any, told: bool) -> Iterator[None]:
+def _written_on(board: Any, shows: bool) -> Iterator[None]:
     """Fits in this block write their progress on the board."""
-    if not told:
+    if not shows:
         yield
         return
     with told_to(lambda stand: board.write.remote(stand)):

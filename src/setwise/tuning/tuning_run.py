@@ -257,7 +257,7 @@ class TuningRun:
         return sum(len(study.finished()) for study in self.studies)
 
     def _name(self, task: Task, seed: int) -> str:
-        """The same for the same model, space, data and seeds: then a study goes on."""
+        """The same for the same model, space, data and seeds, so that a study continues."""
         model = self.model
         arguments = model.get_params(deep=False) | {"training": asdict(model.training_options)}
         space = {name: str(values) for name, values in self.tuning.ranges.items()}

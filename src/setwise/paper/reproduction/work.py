@@ -70,19 +70,19 @@ def work(
     if len(cells) == protocol.splits:
         return []
     make_folder(file.path.parent)
-    tell = on_share or (lambda share: None)
+    report = on_share or (lambda share: None)
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", UserWarning)
         estimator = protocol.estimator(unit.method)
         if isinstance(estimator, TrainedEstimator):
-            cells = list(_tuned(unit, protocol, estimator, file.search, tell))
+            cells = list(_tuned(unit, protocol, estimator, file.search, report))
             file.write(cells)
             file.search.unlink(missing_ok=True)
         else:
             for number in range(len(cells), protocol.splits):
                 cells.append(_solved(unit, protocol, number))
                 file.write(cells)
-                tell(len(cells) / protocol.splits)
+                report(len(cells) / protocol.splits)
     return list(dict.fromkeys(str(one.message) for one in raised))
 
 

@@ -232,7 +232,7 @@ class TripleBasis:
         first, second = self.scores((0, 1))
         if first <= second or any(len(set(self.scores(places))) > 1 for places in OTHER_SETS):
             raise ArithmeticError(
-                f"these utilities are no triple basis of {self.mechanism.name}: {self.utilities}"
+                f"these utilities are not a triple basis of {self.mechanism.name}: {self.utilities}"
             )
 
     def __str__(self) -> str:
