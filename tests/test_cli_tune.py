@@ -87,7 +87,7 @@ def test_the_best_model_and_the_picture_are_written(tuned, folder):
         (("--model", "nonsense"), "there is no model 'nonsense'"),
         (("--trials", "0"), "trials=0 must be a whole number of at least 1"),
         (("--splits", "0"), "splits=0 must be a whole number of at least 1"),
-        (("--vary", "hidden"), "is no range"),
+        (("--vary", "hidden"), "is not a range"),
         (("--vary", "depth=1..3"), "SDA has no argument 'depth' to tune"),
         (("--storage", "mysql://there/it"), "not in mysql"),
         (("--out", "no such folder/best.setwise"), "there is no folder"),

@@ -8,7 +8,7 @@ import setwise as sw
 from clusters import SMALL as NODE
 from clusters import Counting, kill, other_node, two_nodes
 from setwise.comparison.comparison import compare, tune_splits
-from setwise.paper.reproduction import PRESETS, Source, protocol, reproduce
+from setwise.paper.reproduction import PRESETS, ReproductionData, protocol, reproduce
 from setwise.scoring import load_scorer
 from setwise.scoring.predict_folder import predict_folder
 
@@ -87,7 +87,7 @@ def tuned(choices, **more):
 
 
 def reproduced(choices, folder, **more):
-    sources = {"trips": Source(choices, (3,))}
+    sources = {"trips": ReproductionData(choices, (3,))}
     found = reproduce(sources, folder, "table1", TINY, **more)
     return [replace(one, seconds=0.0, machine="") for one in found.outcomes]
 

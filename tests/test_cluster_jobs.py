@@ -30,7 +30,7 @@ from setwise._errors import InputError
 from setwise._executor import SerialExecutor
 from setwise.cli import app
 from setwise.comparison.comparison import compare, tune_splits
-from setwise.paper.reproduction import PRESETS, Source, protocol, reproduce
+from setwise.paper.reproduction import PRESETS, ReproductionData, protocol, reproduce
 from setwise.scoring import load_scorer
 from setwise.scoring.predict_folder import predict_folder
 
@@ -215,7 +215,7 @@ def test_a_reproduction_is_the_same_and_survives_its_driver(
             if len(done) == 2:
                 raise ConnectionError("the driver dies")
 
-    sources = {"trips": Source(choices, (3,))}
+    sources = {"trips": ReproductionData(choices, (3,))}
     alone = reproduce(sources, tmp_path / "alone", "table1", TINY, workers=1)
     with pytest.raises(ConnectionError):
         reproduce(sources, tmp_path / "there", "table1", TINY, executor=executor, on_unit=on_unit)

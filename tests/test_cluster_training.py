@@ -81,7 +81,7 @@ def test_estimators_without_gradients_are_refused(tmp_path):
 def test_too_few_machines_are_said(cluster, monkeypatch):
     monkeypatch.setattr(room, "SECONDS_FOR_MACHINES", 0)
     monkeypatch.setattr(room, "_machines", lambda ray: {})
-    with pytest.raises(sw.InputError, match="room for 0 processes, and at least 1 are wanted"):
+    with pytest.raises(sw.InputError, match="room for 0 processes, but at least 1 are required"):
         fit_on_cluster(estimator(2), sw.open_choices)
 
 

@@ -109,7 +109,11 @@ def test_a_table_is_no_generator():
         ("mixed", {"classes": 3, "features": 2}, "features=2 is fewer than classes=3"),
         ("mixed", {"shares": (1.0, -1.0)}, "must be positive"),
         ("decoy", {"attraction": float("inf")}, "attraction=inf must be finite"),
-        ("sda", {"recipe": "sdaa"}, "recipe='sdaa' is no model; the models are: .*sda_difference"),
+        (
+            "sda",
+            {"recipe": "sdaa"},
+            "recipe='sdaa' is not a model; .*: .*sda_difference",
+        ),
         ("sda", {"dimension": 0}, "dimension=0 must be a whole number of at least 1"),
     ],
 )

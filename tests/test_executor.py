@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from setwise.comparison.tuned_splits import tune_splits
 
 import setwise as sw
 from clusters import complaining, greeting, last, meeting, opened, sleeping, warning
@@ -133,3 +134,18 @@ def test_a_comparison_is_the_same_in_processes(processes):
         for executor in (None, processes)
     ]
     np.testing.assert_allclose(*found, rtol=1e-6)
+
+
+@pytest.mark.parametrize("pruning", [False, True])
+def test_tuning_is_the_same_in_processes(processes, pruning):
+    choices = sw.datasets.generate("mnl", sets=60, items=3).choices
+    small = sw.SDW(dimension=2, hidden=4, training=sw.Training(epochs=2))
+    tuning = sw.Tuning(trials=4, batch=2, storage=None, pruning=pruning)
+    here, there = (
+        [
+            (one.tuned.trials, dict(one.test))
+            for one in tune_splits(small, choices, splits=2, tuning=tuning, executor=executor)
+        ]
+        for executor in (None, processes)
+    )
+    assert here == there

@@ -24,13 +24,13 @@ from setwise.paper import published_results
 from setwise.paper.reproduction import (
     PRESETS,
     Method,
-    Outcome,
+    MethodResult,
     Protocol,
+    ReproductionData,
     Results,
-    Source,
     reproduce,
 )
-from setwise.paper.reproduction.protocol import ABLATION, CLASSICAL, REGIONS, TABLE, SplitResult
+from setwise.paper.reproduction.protocol import ABLATION, CLASSICAL, REGIONS, TABLE, ReproducedCell
 from setwise.paper.reproduction.run import plan, regions
 from setwise.paper.reproduction.work import run_units
 from setwise.tuning import with_arguments
@@ -64,7 +64,7 @@ def table(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def sources(table):
-    return {"hotels": Source(sw.open_choices(table), (3,))}
+    return {"hotels": ReproductionData(sw.open_choices(table), (3,))}
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +150,7 @@ def test_sets_are_filtered_by_size_and_sampled_anew_for_each_split(tmp_path):
     }
     choices = sw.read(table, set="set", chosen="chosen", items=["x"])
     protocol = replace(TINY, sets=20)
-    laid_out = plan({"a": Source(choices, (5, 2))}, "full", protocol, tmp_path)
+    laid_out = plan({"a": ReproductionData(choices, (5, 2))}, "full", protocol, tmp_path)
     small, large = laid_out.settings
     assert (small.max_items, small.available, small.sets, small.mean_items) == (2, 50, 20, 2.0)
     assert (large.max_items, large.available, large.sets) == (5, 80, 20)
@@ -162,7 +162,7 @@ def test_sets_are_filtered_by_size_and_sampled_anew_for_each_split(tmp_path):
 def test_too_few_sets_are_refused_by_name(tmp_path):
     choices = sw.datasets.generate("mnl", sets=10, items=3).choices
     with pytest.raises(InputError, match="few has only 10 sets of 2 to 3 items"):
-        plan({"few": Source(choices, (3,))}, "table1", TINY, tmp_path)
+        plan({"few": ReproductionData(choices, (3,))}, "table1", TINY, tmp_path)
 
 
 def test_two_data_sets_of_one_name_are_refused(sources, tmp_path):
@@ -263,7 +263,7 @@ def test_workers_find_the_same_and_errors_come_back(sources, tmp_path):
         assert one == two
         assert len(one) == 2
     quick[0].file(tmp_path / "2", TINY).path.write_text("no cells")
-    with pytest.raises(InputError, match="is no file of cells"), ProcessExecutor(2) as executor:
+    with pytest.raises(InputError, match="is not a file of cells"), ProcessExecutor(2) as executor:
         run_units(quick, TINY, tmp_path / "2", executor, ignore_unit)
 
 
@@ -273,8 +273,8 @@ def ignore_unit(unit, share, notes):
 
 def test_regions_by_hand():
     def cell(model, right, violations):
-        outcome = Outcome("d", 3, Method(model), 0, {})
-        return [SplitResult(outcome, right, violations)]
+        outcome = MethodResult("d", 3, Method(model), 0, {})
+        return [ReproducedCell(outcome, right, violations)]
 
     found = regions(
         {
@@ -332,7 +332,7 @@ def test_the_command_gives_json(whole, table):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--sizes", "10,many"], "--sizes 10,many are not whole numbers"),
+        (["--sizes", "10,many"], "--sizes 10,many must be whole numbers"),
         (["--splits", "0"], "splits=0 must be at least 1"),
         (["--workers", "0"], "workers=0 must be at least 1"),
         (["--sizes", "1"], "no set has 2 to 1 items"),

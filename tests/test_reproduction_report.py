@@ -30,7 +30,7 @@ from setwise.paper.reproduction.protocol import (
     REGIONS,
     TABLE,
     Method,
-    Outcome,
+    MethodResult,
     Region,
     Results,
     Setting,
@@ -64,10 +64,10 @@ def setting(data: str = "Expedia", max_items: int = 10) -> Setting:
 
 def outcomes(
     where: Setting, method: Method, top1: list[float], kappa: float | None = None, **others: float
-) -> list[Outcome]:
+) -> list[MethodResult]:
     """One split for each top-1; the other measures follow from it where they are not given."""
     return [
-        Outcome(
+        MethodResult(
             where.data,
             where.max_items,
             method,
@@ -79,7 +79,7 @@ def outcomes(
     ]
 
 
-def results(part: str, *found: list[Outcome], regions: tuple[Region, ...] = ()) -> Results:
+def results(part: str, *found: list[MethodResult], regions: tuple[Region, ...] = ()) -> Results:
     """Of all settings that the outcomes have."""
     flat = [one for some in found for one in some]
     places = dict.fromkeys((one.data, one.max_items) for one in flat)

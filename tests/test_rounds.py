@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 import setwise as sw
+from setwise import _tensorfile
 from setwise._errors import InputError
-from setwise.tuning.job import Job
 from setwise.tuning.search import tune_tasks
+from setwise.tuning.tuning_run import TuningRun
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
@@ -43,11 +44,11 @@ def same(one, other):
 @pytest.mark.parametrize("rounds", [1, 2, 3])
 def test_a_search_killed_after_any_round_ends_alike(parts, tmp_path, monkeypatch, rounds):
     # The file has studies sorted by name: let their order matter.
-    monkeypatch.setattr(Job, "_name", lambda self, task, seed: f"study-{9 - seed}")
+    monkeypatch.setattr(TuningRun, "_name", lambda self, task, seed: f"study-{9 - seed}")
     whole = searched(parts, tmp_path / "whole.search")
     studies = [one.study for one in whole]
     assert studies != sorted(studies)
-    path, run, count = tmp_path / "killed.search", Job.run, 0
+    path, run, count = tmp_path / "killed.search", TuningRun.run, 0
 
     def killed(self, claimed, on_trials):
         nonlocal count
@@ -57,7 +58,7 @@ def test_a_search_killed_after_any_round_ends_alike(parts, tmp_path, monkeypatch
             raise SystemExit
 
     with monkeypatch.context() as patch:
-        patch.setattr(Job, "run", killed)
+        patch.setattr(TuningRun, "run", killed)
         with pytest.raises(SystemExit):
             searched(parts, path)
     assert path.exists()
@@ -66,7 +67,7 @@ def test_a_search_killed_after_any_round_ends_alike(parts, tmp_path, monkeypatch
 
 def test_a_search_killed_within_a_round_does_that_round_again(parts, tmp_path, monkeypatch):
     whole = searched(parts)
-    path, finish, count = tmp_path / "killed.search", Job._finish, 0
+    path, finish, count = tmp_path / "killed.search", TuningRun._finish, 0
 
     def killed(self, *arguments):
         nonlocal count
@@ -76,7 +77,7 @@ def test_a_search_killed_within_a_round_does_that_round_again(parts, tmp_path, m
             raise SystemExit
 
     with monkeypatch.context() as patch:
-        patch.setattr(Job, "_finish", killed)
+        patch.setattr(TuningRun, "_finish", killed)
         with pytest.raises(SystemExit):
             searched(parts, path)
     assert same(searched(parts, path), whole)
@@ -85,14 +86,14 @@ def test_a_search_killed_within_a_round_does_that_round_again(parts, tmp_path, m
 def test_a_finished_search_is_not_run_again(parts, tmp_path, monkeypatch):
     path = tmp_path / "done.search"
     whole = searched(parts, path)
-    monkeypatch.setattr(Job, "_fit", None)
+    monkeypatch.setattr(TuningRun, "_fit", None)
     assert same(searched(parts, path), whole)
 
 
 def test_the_members_of_an_ensemble_are_kept(parts, tmp_path, monkeypatch):
     path = tmp_path / "ensembles.search"
     whole = searched(parts, path, ensemble=2)
-    monkeypatch.setattr(Job, "_fit", None)
+    monkeypatch.setattr(TuningRun, "_fit", None)
     assert same(searched(parts, path, ensemble=2), whole)
 
 
@@ -102,3 +103,40 @@ def test_the_file_of_another_search_is_refused(parts, tmp_path):
     other = sw.Tuning(trials=5, space="paper", batch=2, storage=None, seed=1)
     with pytest.raises(InputError, match=r"other.search belongs to another search"):
         searched(parts, path, other)
+
+
+@pytest.mark.parametrize(
+    ("part", "damaged"),
+    [
+        ("studies", {}),
+        ("studies", [1]),
+        ("kept", None),
+        ("kept", {"7": {"trial": 0, "value": 0.5, "fits": []}}),
+        ("kept", {"0": {"trial": 99, "value": 0.5, "fits": []}}),
+        ("kept", {"0": {"value": 0.5}}),
+        ("trials", {"pruned": False}),
+        ("trials", {"pruned": False, "params": {"dropout": 9}, "value": 0.5, "result": {}}),
+        ("arrays", {}),
+    ],
+)
+def test_a_damaged_file_is_refused(parts, tmp_path, finished, part, damaged):
+    """Its checksum is right: another program, or a person, wrote it so."""
+    arrays, meta = _tensorfile.read(finished, "search")
+    if part == "trials":
+        meta["studies"] = {name: [damaged] for name in meta["studies"]}
+    elif part == "arrays":
+        arrays = damaged
+    else:
+        meta[part] = damaged
+    path = tmp_path / "damaged.search"
+    _tensorfile.write(path, "search", arrays, meta)
+    with pytest.raises(InputError, match=r"damaged.search (cannot be used|belongs to another)"):
+        searched(parts, path)
+
+
+@pytest.fixture(scope="module")
+def finished(parts, tmp_path_factory):
+    """The file of a finished search."""
+    path = tmp_path_factory.mktemp("finished") / "whole.search"
+    searched(parts, path)
+    return path

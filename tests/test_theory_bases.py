@@ -73,7 +73,7 @@ def test_scores_are_those_of_the_formulas(make, parameter, selves):
 def test_roots_are_exact_or_refused():
     assert ccm(HALF).scores([[Fraction(9, 4), 0]]) == [Fraction(3, 2), 0]
     assert ccm(Fraction(2, 3)).scores([[27, 0]]) == [9, 0]
-    with pytest.raises(InputError, match=r"\(2\)\^\(1/2\) is no fraction"):
+    with pytest.raises(InputError, match=r"\(2\)\^\(1/2\) is not a fraction"):
         ccm(HALF).scores([[2, 0]])
 
 
@@ -241,9 +241,9 @@ def test_the_circle_of_pairs_is_out_of_reach_without_a_basis():
 
 
 def test_a_wrong_basis_is_seen():
-    with pytest.raises(ArithmeticError, match="no triple basis of tversky"):
+    with pytest.raises(ArithmeticError, match="not a triple basis of tversky"):
         TripleBasis(tversky(), ((1, 0, 0),)).verify()
-    with pytest.raises(ArithmeticError, match="no triple basis of tversky"):
+    with pytest.raises(ArithmeticError, match="not a triple basis of tversky"):
         TripleBasis(tversky(), ((0, 0, 0),)).verify()
 
 

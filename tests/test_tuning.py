@@ -8,7 +8,6 @@ from contextlib import closing
 import numpy as np
 import pytest
 from optuna.trial import TrialState, create_trial
-from setwise.tuning.job import _Pruner
 
 import setwise as sw
 from setwise.comparison.comparison import tune_splits
@@ -16,8 +15,9 @@ from setwise.reports.figures import tuning_history
 from setwise.tuning import SPACES, Range, Tuning, parse, tunable, tune_tasks, with_arguments
 from setwise.tuning.options import STARTUP
 from setwise.tuning.space import check
-from setwise.tuning.storage import GRACE, Storage, Watch, is_dead, this_worker
+from setwise.tuning.storage import GRACE, Storage, WorkerWatch, is_dead, this_worker
 from setwise.tuning.study import Study, distributions
+from setwise.tuning.tuning_run import _Pruner
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
@@ -62,12 +62,12 @@ def test_ranges_on_the_command_line(text, wanted):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("hidden", "is no range"),
-        ("=1..2", "is no range"),
-        ("hidden=", "is no range"),
-        ("hidden=1..2 cubic", "is no range"),
-        ("hidden=a..b", "'a' is no number"),
-        ("hidden=1..true", "'true' is no number"),
+        ("hidden", "is not a range"),
+        ("=1..2", "is not a range"),
+        ("hidden=", "is not a range"),
+        ("hidden=1..2 cubic", "is not a range"),
+        ("hidden=a..b", "'a' is not a number"),
+        ("hidden=1..true", "'true' is not a number"),
         ("dropout=0..inf", "high=inf must be a number, and finite"),
         ("hidden=2..1", "from 2 to 1 is empty"),
         ("dropout=0..1 log", "must begin above 0"),
@@ -247,7 +247,7 @@ def test_workers_elsewhere_are_given_up_when_their_beat_stands_still(monkeypatch
 
     clock = [100.0]
     monkeypatch.setattr("setwise.tuning.storage.time.monotonic", lambda: clock[0])
-    watch = Watch()
+    watch = WorkerWatch()
     assert not watch.given_up(trial(1))
     clock[0] += GRACE
     assert not watch.given_up(trial(1))
@@ -292,7 +292,7 @@ def test_passwords_are_not_shown():
 def test_other_files_are_left_alone(tmp_path):
     path = tmp_path / "letter.txt"
     path.write_text("dear reader, this is no database")
-    with pytest.raises(sw.InputError, match="is no SQLite file"):
+    with pytest.raises(sw.InputError, match="is not an SQLite file"):
         Storage(path)
     with pytest.raises(sw.InputError, match="is a folder"):
         Storage(tmp_path)
@@ -396,7 +396,7 @@ def test_accuracy_is_maximised_where_it_is_what_stops():
 def test_pruning_stops_trials_that_are_behind(monkeypatch):
     monkeypatch.setattr("setwise.tuning.study.STARTUP", 2)
     monkeypatch.setattr("setwise.tuning.study.WARMUP", 0)
-    monkeypatch.setattr("setwise.tuning.job.EPOCHS_BETWEEN_LOOKS", 1)
+    monkeypatch.setattr("setwise.tuning.tuning_run.EPOCHS_BETWEEN_LOOKS", 1)
     space = {"learning_rate": Range(1e-7, 1e-1, log=True)}
     tuning = Tuning(trials=12, batch=4, pruning=True, storage=None, space=space)
     found = sw.tune(SMALL, TRAIN, VALID, tuning=tuning)
@@ -478,7 +478,7 @@ def test_an_ensemble_of_a_finished_study_is_trained_again(tmp_path):
 def test_pruning_an_ensemble_stops_all_its_members(monkeypatch):
     monkeypatch.setattr("setwise.tuning.study.STARTUP", 2)
     monkeypatch.setattr("setwise.tuning.study.WARMUP", 0)
-    monkeypatch.setattr("setwise.tuning.job.EPOCHS_BETWEEN_LOOKS", 1)
+    monkeypatch.setattr("setwise.tuning.tuning_run.EPOCHS_BETWEEN_LOOKS", 1)
     model = sw.SDA(2, hidden=3, ensemble=4, training=dataclasses.replace(TINY, epochs=6))
     seen = []
 
@@ -488,7 +488,7 @@ def test_pruning_an_ensemble_stops_all_its_members(monkeypatch):
             seen.append((epoch, set(losses), set(stopped), set(self.pruned), self._trial_of))
             return stopped
 
-    monkeypatch.setattr("setwise.tuning.job._Pruner", Watched)
+    monkeypatch.setattr("setwise.tuning.tuning_run._Pruner", Watched)
     space = {"learning_rate": Range(1e-7, 1e-1, log=True)}
     found = sw.tune(model, TRAIN, VALID, tuning=Tuning(12, space, 4, pruning=True, storage=None))
     pruned = [trial for trial in found.trials if trial.pruned]
@@ -514,7 +514,7 @@ def test_pruning_an_ensemble_stops_all_its_members(monkeypatch):
         ({"objective": ("cross_entropy", "foo")}, "objective='foo', which SDA refuses"),
         ({"within_set": (False, True)}, "within_set=True, which SDA refuses"),
         ({"hidden": "abc"}, "must be a list of at least one, or a setwise.Range; not 'abc'"),
-        ({"weight_decays": [(0.1,), (0.2,)]}, "which a study cannot keep"),
+        ({"weight_decays": [(0.1,), (0.2,)]}, "which no study can store"),
     ],
 )
 def test_values_that_are_refused_are_refused_before_any_trial(space, complaint):
@@ -540,7 +540,9 @@ def test_values_that_do_not_go_together_are_trials_that_failed():
 
 def test_if_every_trial_fails_the_error_says_why():
     tuning = Tuning(2, {"learning_rate": (1e30, 1e31)}, storage=None)
-    with pytest.raises(sw.InputError, match=r"all 2 trials .* failed, the first since: .*diverged"):
+    with pytest.raises(
+        sw.InputError, match=r"all 2 trials .* failed; the first because: .*diverged"
+    ):
         sw.tune(SMALL, TRAIN, VALID, tuning=tuning)
 
 

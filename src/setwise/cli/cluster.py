@@ -1,7 +1,4 @@
-"""The option ``--cluster``.
-
-Fitting on this machine, on a Ray cluster, or as one of the processes that SLURM started.
-"""
+"""The option ``--cluster``: work on this machine, on a Ray cluster, or in a SLURM job."""
 
 import os
 import sys
@@ -38,7 +35,7 @@ Cluster = Annotated[str | None, typer.Option(FLAG, metavar="[=ADDRESS]", help=CL
 
 
 class MayUseCluster(TyperCommand):
-    """A command whose ``--cluster`` needs no address; one is given after '=', never a space."""
+    """A command whose ``--cluster`` needs no address; an address follows '=', not a space."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, [f"{FLAG}=auto" if one == FLAG else one for one in args])
@@ -58,7 +55,7 @@ def executor(address: str | None) -> "Iterator[Executor | None]":
 
 @contextmanager
 def apart_from_results() -> Iterator[None]:
-    """What Ray's own processes and programs print goes to standard error, apart from results."""
+    """Send what Ray and its processes print to standard error, apart from results."""
     if sys.stdout is None:  # it is closed
         yield
         return
@@ -77,7 +74,7 @@ def end_when_lost(address: str) -> None:
     """Say why before Ray ends this process without a word."""
     show.note(
         f"error: the Ray cluster at {address} was lost: its head no longer answers; start it again "
-        "and run the same command: what is finished is kept"
+        "and run the same command: stored results are kept"
     )
     sys.stderr.flush()
     os._exit(2)
@@ -122,7 +119,7 @@ class Machines:
         seed: int,
         checkpoint: Path | None,
     ) -> Any:
-        """The fitted estimator; of SLURM's processes, the command goes on in the first alone."""
+        """The fitted estimator; in a SLURM job only the first process continues the command."""
         if self.cluster is None:
             return estimator.fit(choices, checkpoint=checkpoint)
         if self.cluster == SLURM:

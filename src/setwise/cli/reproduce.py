@@ -42,7 +42,7 @@ OUT_HELP = "Folder for the report and finished work; the same command resumes fr
 RAW_HELP = "Raw files of {}, or a data file built from them."
 GENERATED_SETS = 5000
 LEAST_SHARE = 0.2
-"""To be done before the time that is left is told."""
+"""The share that must be done before the remaining time is shown."""
 
 
 def reproduce(
@@ -108,7 +108,7 @@ def _sources(
     outcome: Outcome,
     sizes: str | None,
     seed: int,
-) -> "dict[str, room.Source]":
+) -> "dict[str, room.ReproductionData]":
     """The data to reproduce on, by the names to show."""
     from setwise.paper.published_results import MAX_ITEMS
 
@@ -129,14 +129,14 @@ def _sources(
     }
 
 
-def _limited(choices: "Choices", sizes: tuple[int, ...] | None) -> "room.Source":
+def _limited(choices: "Choices", sizes: tuple[int, ...] | None) -> "room.ReproductionData":
     from setwise.paper import reproduction as room
 
-    return room.Source(choices, sizes or (int(choices.sizes.max()),))
+    return room.ReproductionData(choices, sizes or (int(choices.sizes.max()),))
 
 
 def _named(name: RawName, choices: "Choices") -> "dict[str, Choices]":
-    """By the paper's name; bookings, which the paper does not have, say so."""
+    """Under the paper's name; bookings, which the paper does not have, are marked."""
     booked = choices.roles.chosen == "booking_bool"
     return {f"{name.value.capitalize()}{' bookings' if booked else ''}": choices}
 
@@ -162,7 +162,7 @@ def _default(seed: int) -> "dict[str, Choices]":
     with tempfile.TemporaryDirectory() as folder:
         imitate("expedia", folder, GENERATED_SETS, seed)
         expedia = load_raw("expedia", folder, "paper").limit(10)
-    show.note("no data are named: using swissmetro, and generated data in Expedia's format")
+    show.note("no data given: using swissmetro, and generated data in Expedia's format")
     return {"Swissmetro": datasets.load("swissmetro"), "generated hotels": expedia}
 
 
@@ -178,7 +178,7 @@ def _numbers(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(one) for one in text.split(","))
     except ValueError:
-        raise InputError(f"--sizes {text} are not whole numbers separated by commas") from None
+        raise InputError(f"--sizes {text} must be whole numbers separated by commas") from None
 
 
 @contextmanager
@@ -190,7 +190,9 @@ def _progress(out: Path) -> "Iterator[tuple[room.OnPlan, room.OnUnit]]":
     begin = time.monotonic()
     with show.share_bar("reproducing") as (say, advance):
 
-        def on_plan(plan: "room.Plan", left: "Sequence[room.Unit]", workers: int) -> None:
+        def on_plan(
+            plan: "room.ReproductionPlan", left: "Sequence[room.Unit]", workers: int
+        ) -> None:
             nonlocal begin
             begin = time.monotonic()
             _show_plan(plan, left, workers, out)
@@ -211,7 +213,7 @@ def _progress(out: Path) -> "Iterator[tuple[room.OnPlan, room.OnUnit]]":
 
 
 def _left(elapsed: float, share: float) -> str:
-    """How long the rest takes, by what has been done here: nothing before that is known.
+    """How long the rest takes at the speed so far; nothing before that is known.
 
     >>> _left(60.0, 0.25), _left(60.0, 0.05), _left(60.0, 1.0)
     ('about 3 min left', '', '')
@@ -221,7 +223,9 @@ def _left(elapsed: float, share: float) -> str:
     return f"about {_duration(elapsed * (1 - share) / share)} left"
 
 
-def _show_plan(plan: "room.Plan", left: "Sequence[room.Unit]", workers: int, out: Path) -> None:
+def _show_plan(
+    plan: "room.ReproductionPlan", left: "Sequence[room.Unit]", workers: int, out: Path
+) -> None:
     rows = []
     for setting in plan.settings:
         units = plan.of(setting)
@@ -233,11 +237,11 @@ def _show_plan(plan: "room.Plan", left: "Sequence[room.Unit]", workers: int, out
         ))  # fmt: skip
     heads = ("data", "sets", "features", "methods", "to do")
     show.table(heads, rows, title="The plan", beside=True)
-    show.note(f"{len(left)} methods to do with {workers} workers; kept in {out}")
+    show.note(f"{len(left)} methods to do with {workers} workers; results go to {out}")
 
 
 def _duration(seconds: int | float) -> str:
-    """In the unit that suits: an estimate is not exact."""
+    """Rounded to a suitable unit: an estimate is not exact."""
     for unit, name in ((3600.0, "h"), (60.0, "min")):
         if seconds >= 2 * unit:
             return f"{seconds / unit:.0f} {name}"

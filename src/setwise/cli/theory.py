@@ -58,9 +58,9 @@ def rationalise(
     )
 
     if (choices is None) == (random is None):
-        raise InputError("give choices, such as ab:a,bc:b,ac:c,abc:a, or --random 4, one of them")
+        raise InputError("give either choices, such as ab:a,bc:b,ac:c,abc:a, or --random 4")
     if seed is not None and random is None:
-        raise InputError("--seed is of the lot; give --random too, or leave it out")
+        raise InputError("--seed is only used with --random; give --random too, or leave it out")
     if report is not None:
         check_writable(report)
     if choices is not None:
@@ -160,8 +160,8 @@ def _table(text: str) -> dict[Iterable[str], str]:
         subset, colon, choice = (part.strip() for part in one.partition(":"))
         if not colon or not subset.isalpha() or len(choice) != 1:
             raise InputError(
-                f"'{one}' is no set:choice; write the set's letters and the one that is chosen, "
-                "for example ab:a"
+                f"'{one}' is not of the form set:choice; write the set's letters and the chosen "
+                "one, for example ab:a"
             )
         if len(set(subset)) < len(subset):
             raise InputError(f"the set '{subset}' has a letter twice; give each item once")

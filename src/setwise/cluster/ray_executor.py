@@ -205,7 +205,7 @@ def _events(version: str, function: JobFunction, job: Any) -> Iterator[Event]:
 RUNNING = "auto"
 LOCAL = "local"
 SECONDS_OF_SILENCE = 45.0
-"""After which a cluster counts as lost: after 60, Ray ends this process itself, without a word."""
+"""After which a cluster counts as lost; after 60 s, Ray ends this process without a message."""
 SECONDS_BETWEEN_PINGS = 3.0
 
 OnLost = Callable[[str], None]
@@ -214,8 +214,8 @@ OnLost = Callable[[str], None]
 
 def ray_module() -> ModuleType:
     """Ray, if it is installed."""
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is told to anybody
-    # Ray hides accelerators from what asked for none, and warns that this will change.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send no usage statistics
+    # Ray hides accelerators from tasks that asked for none, and warns that this will change.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
         import ray
@@ -228,13 +228,13 @@ def ray_module() -> ModuleType:
 
 @contextmanager
 def on_ray(address: str = RUNNING, on_lost: OnLost | None = None) -> Iterator[ModuleType]:
-    """Ray, connected to a cluster; a connection that was there already is used, and stays.
+    """Ray, connected to a cluster; an existing connection is used, and stays open.
 
     Args:
-        address: "auto" for the cluster that runs (on this machine, or where ``RAY_ADDRESS``
-            says), "local" to start one here for as long as this lasts, or ``host:port``.
-        on_lost: called when the cluster's head has been silent for so long that Ray will end this
-            process, which nobody can prevent.
+        address: "auto" for the running cluster (on this machine or at ``RAY_ADDRESS``), "local" to
+            start one on this machine until the block ends, or ``host:port``.
+        on_lost: called when the cluster's head has been silent for so long that Ray will soon end
+            this process, which cannot be prevented.
     """
     ray = ray_module()
     if ray.is_initialized():
@@ -257,8 +257,8 @@ def on_ray(address: str = RUNNING, on_lost: OnLost | None = None) -> Iterator[Mo
     except ray.exceptions.RayError as error:
         said = str(error).strip().splitlines()[0].rstrip(".")
         raise InputError(
-            f"the Ray cluster was lost ({said}); start it again and run the same command: what is "
-            "finished is kept"
+            f"the Ray cluster was lost ({said}); start it again and run the same command: stored "
+            "results are kept"
         ) from error
     finally:
         ray.shutdown()
@@ -273,7 +273,7 @@ def executor_on(address: str = RUNNING, on_lost: OnLost | None = None) -> Iterat
 
 @contextmanager
 def watched(address: str, on_lost: OnLost | None) -> Iterator[None]:
-    """While this lasts, look whether a cluster's head answers; tell once if it is lost."""
+    """Within the block, check that a cluster's head answers; call ``on_lost`` once if not."""
     if on_lost is None:
         yield
         return

@@ -1,16 +1,10 @@
-"""Joining JAX's own multi-process runtime, after which fits are fits of all processes together.
+"""Train one model on all machines of a cluster, even if some of them are lost.
 
-:mod:`setwise.training.processes` says what that means. Every process runs the same program, which
-Ray starts (:mod:`setwise.cluster.training`), or SLURM, or Open MPI.
-
-What each process of a fit on a Ray cluster does, and where the first writes how it stands.
-
-Training one model on all machines of a Ray cluster, through the death of some of them.
-
-Ray starts a process on each machine (or for each GPU) and tells where the first of them listens;
-they join JAX's runtime (:mod:`setwise.cluster.training`) and fit together. If one is lost, all are
-ended, since the others wait for its share of a sum for ever; as many as there is room for begin
-again at the last checkpoint.
+Every process runs the same program and joins JAX's multi-process runtime; then they fit together
+(:mod:`setwise.training.processes`). SLURM, Open MPI or Ray starts them. On a Ray cluster,
+:func:`fit_on_cluster` starts one per machine or GPU. If one is lost, all are ended, since the rest
+would wait for its share of a sum forever; as many as there is room for start again at the last
+checkpoint.
 """
 
 import socket
@@ -33,20 +27,20 @@ from setwise.estimators.trained import TrainedEstimator
 from setwise.training.progress import Stand, drawn, told_to
 
 SECONDS_TO_MEET = 300
-"""For which processes that came first wait for the last."""
+"""How long the first processes wait for the last."""
 SECONDS_OF_SILENCE = 30
-"""After which a process that is not heard of counts as dead, which ends the others."""
+"""After which a silent process counts as dead, which ends the others."""
 
 SECONDS_TO_PART = 24 * 3600
-"""For which processes that are done wait for the first, which still writes and measures."""
+"""How long finished processes wait for the first, which still writes and evaluates."""
 
 
 def join(address: str | None = None, processes: int | None = None, place: int | None = None) -> int:
-    """Become one of the processes that train together, before JAX computes anything.
+    """Join the processes that train together; call it before JAX computes anything.
 
     Args:
-        address: where the first process is to listen, "host:port"; by default JAX asks what
-            started the processes (SLURM or Open MPI) for all three.
+        address: where the first process listens, "host:port"; by default JAX gets all three
+            arguments from what started the processes (SLURM or Open MPI).
         processes: how many there are.
         place: which of them this is, from 0.
 
@@ -74,16 +68,16 @@ Read = Callable[[], Choices]
 
 
 @dataclass(frozen=True)
-class Job:
-    """What to fit, on what; every process reads the choices for itself."""
+class ClusterFit:
+    """What to fit on which choices; every process reads them itself."""
 
     estimator: TrainedEstimator
     read: Read
     checkpoint: Path | None
 
 
-class Board:
-    """Where the first process writes how the fit stands, for the one that waits to read."""
+class ProgressBoard:
+    """Where the first process writes the progress of the fit, for the driver to read."""
 
     def __init__(self) -> None:
         self._stand: Stand | None = None
@@ -95,7 +89,7 @@ class Board:
         return self._stand
 
 
-class Process:
+class FitProcess:
     """One of the processes, as Ray starts it."""
 
     def address(self) -> str:
@@ -111,14 +105,14 @@ class Process:
         return socket.gethostname(), [path for path in paths if not path.exists()]
 
     def fit(
-        self, job: Job, address: str, processes: int, place: int, board: Any
+        self, job: ClusterFit, address: str, processes: int, place: int, board: Any
     ) -> tuple[bytes, list[str]] | None:
-        """Fit with the others; the first process gives the model's file, and warnings."""
+        """Fit with the others; the first process returns the model file's content, and warnings."""
         join(address, processes, place)
-        told = place == 0 and board is not None
-        with warnings.catch_warnings(record=True) as raised, _written_on(board, told):
+        shows = place == 0 and board is not None
+        with warnings.catch_warnings(record=True) as raised, _written_on(board, shows):
             warnings.simplefilter("always", UserWarning)
-            fitted = job.estimator.fit(job.read(), checkpoint=job.checkpoint, progress=told)
+            fitted = job.estimator.fit(job.read(), checkpoint=job.checkpoint, progress=shows)
             if place > 0:
                 return None
             with tempfile.TemporaryDirectory() as folder:
@@ -130,9 +124,9 @@ class Process:
 
 
 @contextmanager
-def _written_on(board: Any, told: bool) -> Iterator[None]:
-    """Fits in this block write on the board how they stand."""
-    if not told:
+def _written_on(board: Any, shows: bool) -> Iterator[None]:
+    """Fits in this block write their progress on the board."""
+    if not shows:
         yield
         return
     with told_to(lambda stand: board.write.remote(stand)):
@@ -140,11 +134,11 @@ def _written_on(board: Any, told: bool) -> Iterator[None]:
 
 
 FAILURES = 3
-"""In a row, without a checkpoint between them, after which a fit is given up."""
+"""Failures in a row, without a checkpoint between them, after which a fit is given up."""
 SECONDS_TO_START = 120
-"""For a process to start and import setwise."""
+"""The time for a process to start and import setwise."""
 SECONDS_FOR_MACHINES = 300
-"""For which a fit waits for machines, if there are too few."""
+"""How long a fit waits for machines if there are too few."""
 SECONDS_BETWEEN_LOOKS = 1.0
 
 Draw = Callable[[Stand], None]
@@ -169,17 +163,17 @@ def fit_on_cluster(
 ) -> TrainedEstimator:
     """The fitted estimator, trained by all machines of a Ray cluster together.
 
-    With the same batches as one machine: its numbers differ by the rounding of sums alone. A lost
-    machine costs what was done since the last checkpoint, and a warning says so.
+    The batches are those of one machine, so the numbers differ only by the rounding of sums. A lost
+    machine costs the work since the last checkpoint, and a warning says so.
 
     Args:
         estimator: one that is trained by gradients.
         read: gives the training choices, and is called on every machine:
             ``partial(setwise.open_choices, "x.setwise-data")``, a file at the same path on all.
-        checkpoint: a folder that all machines see; without it a lost machine means to start anew.
+        checkpoint: a folder that all machines see; without it, a lost machine restarts the fit.
         address: of the cluster; see :func:`setwise.cluster.on_ray`.
         workers: how many processes; by default one for each GPU, or without GPUs for each machine.
-        min_workers: with fewer the fit does not go on, but waits for machines, then gives up.
+        min_workers: with fewer processes the fit waits for machines, and then gives up.
         progress: show a bar; by default on a terminal and in a notebook only. Elsewhere,
             True prints a line every ten seconds.
         on_lost: called when the cluster is lost; see :func:`setwise.cluster.on_ray`.
@@ -191,11 +185,11 @@ def fit_on_cluster(
         )
     if min_workers < 1 or (workers is not None and workers < min_workers):
         raise InputError(
-            f"workers={workers} with min_workers={min_workers} is no number of processes; give at "
-            "least 1 for min_workers, and no less for workers"
+            f"workers={workers} with min_workers={min_workers} is not possible; min_workers must "
+            "be at least 1, and workers at least min_workers"
         )
     folder = None if checkpoint is None else Path(checkpoint).absolute()
-    job = Job(estimator, read, folder)
+    job = ClusterFit(estimator, read, folder)
     with on_ray(address, on_lost) as ray, drawn(progress) as draw:
         return _Driver(ray, job, workers, min_workers, draw).run()
 
@@ -204,7 +198,7 @@ class _Driver:
     """Starts processes until a group of them has finished the fit."""
 
     def __init__(
-        self, ray: ModuleType, job: Job, workers: int | None, least: int, draw: Draw | None
+        self, ray: ModuleType, job: ClusterFit, workers: int | None, least: int, draw: Draw | None
     ):
         self._ray, self._job, self._least, self._draw = ray, job, least, draw
         machines = _machines(ray)
@@ -249,7 +243,7 @@ class _Driver:
         address = ray.get(processes[0].address.remote(), timeout=SECONDS_TO_START)
         board = None
         if self._draw is not None:
-            board = ray.remote(Board).options(num_cpus=0).remote()
+            board = ray.remote(ProgressBoard).options(num_cpus=0).remote()
         running = [
             one.fit.remote(self._job, address, len(processes), place, board)
             for place, one in enumerate(processes)
@@ -295,8 +289,8 @@ class _Driver:
                     self._ray.kill(one)
             if time.monotonic() > deadline:
                 raise InputError(
-                    f"the cluster has room for {len(places)} processes, and at least "
-                    f"{self._least} are wanted; add machines, or ask for fewer (--min-workers)"
+                    f"the cluster has room for {len(places)} processes, but at least "
+                    f"{self._least} are required; add machines, or lower --min-workers"
                 )
             time.sleep(SECONDS_BETWEEN_LOOKS)
 
@@ -314,7 +308,7 @@ class _Driver:
 
         there = NodeAffinitySchedulingStrategy(node, soft=False)
         options = {"num_cpus": 0 if gpu else 1, "num_gpus": int(gpu), "max_restarts": 0}
-        remote = self._ray.remote(Process).options(scheduling_strategy=there, **options)
+        remote = self._ray.remote(FitProcess).options(scheduling_strategy=there, **options)
         return remote.remote()
 
     def _refuse_lost(self, places: list[Place]) -> None:
@@ -358,7 +352,7 @@ class _Driver:
 def _machines(ray: ModuleType) -> dict[str, int]:
     """The machines that are there, with how many processes each is to have.
 
-    One for each GPU; if there are none, one a machine, which then computes with all its cores.
+    One for each GPU; without GPUs one per machine, which then computes with all its cores.
     """
     alive = {node["NodeID"]: node["Resources"] for node in ray.nodes() if node["Alive"]}
     gpus = {node: int(has.get("GPU", 0)) for node, has in alive.items() if has.get("GPU", 0) >= 1}

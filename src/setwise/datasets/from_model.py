@@ -71,7 +71,7 @@ def _build(recipe: str, features: int, dimension: int, seed: int) -> Any:
     from setwise.models import ZOO, Sizes
 
     if recipe not in ZOO:
-        raise InputError(f"recipe={recipe!r} is no model; the models are: {', '.join(ZOO)}")
+        raise InputError(f"recipe={recipe!r} is not a model; the models are: {', '.join(ZOO)}")
     return ZOO[recipe].build(features, Sizes(dimension=dimension), jax.random.key(seed))
 
 

@@ -142,7 +142,7 @@ def mixed(
     """Discrete mixed logit: P(x | s) = sum_k pi_k softmax over s of < theta_k, x >.
 
     The class k of a set is drawn first, then the choice from that class; the column
-    ``latent_class`` says which, and is no feature.
+    ``latent_class`` says which, and is not a feature.
 
     Args:
         sets: how many choices.

@@ -1,4 +1,4 @@
-"""How to tune, as one small frozen value."""
+"""The options of tuning."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from setwise.tuning.space import SPACES, Space
 
 STORAGE = "setwise-studies.sqlite"
 STARTUP = 10
-"""Trials at random, before proposals learn from the results of others."""
+"""Random trials, before proposals learn from the results of others."""
 
 OnTrials = Callable[[int, int], None]
-"""Called with the trials finished and the trials in all, of all tasks."""
+"""Called with the number of finished trials and of all trials, over all tasks."""
 
 
 def _space(name: str, value: Any) -> None:
@@ -41,14 +41,14 @@ class Tuning:
         trials: how many settings to try.
         space: what to vary: a name ("training", the paper's "paper", or "wide", with sizes too)
             or ranges by argument.
-        batch: trials that are proposed together, at most, and train as one population; by default
-            8 on a CPU and 20 on a GPU. Until ten trials have ended, at most ten come together:
+        batch: the most trials that are proposed together and train as one population; by default 8
+            on a CPU and 20 on a GPU. Until ten trials have ended, at most ten are proposed at once:
             only then do proposals learn from results.
         pruning: stop trials that do worse than the median of the others at the same epoch.
         storage: the SQLite file of the study, or the URL of a database that several machines
-            share ("postgresql://..."); None keeps nothing. The same call goes on where a killed
-            one was.
-        seed: of the proposals.
+            share ("postgresql://..."); None stores nothing. The same call continues where a killed
+            one stopped.
+        seed: the seed of the proposals.
 
     >>> Tuning(trials=20).space
     'training'
@@ -71,7 +71,7 @@ class Tuning:
 
     @property
     def together(self) -> int:
-        """The most trials of a batch."""
+        """The largest number of trials in a batch."""
         return min(self.batch or trials_together(), self.trials)
 
     @property

@@ -1,4 +1,4 @@
-"""Ask for a batch of trials, train it as one population, tell the results; until all are done."""
+"""Tune: ask for a batch of trials, train it as one population, store the results; and repeat."""
 
 import math
 import time
@@ -116,7 +116,7 @@ def tune(
         choices: the training sets.
         validation: sets to stop on and to compare trials by; by default a fifth of the training
             sets. Test sets have no place here: keep them for :meth:`Estimator.evaluate`.
-        tuning: how many trials, of what, kept where.
+        tuning: how many trials, of which arguments, stored where.
         on_trials: called whenever trials finish.
 
     >>> import setwise as sw
@@ -142,7 +142,7 @@ def tunable(model: str | Estimator) -> TrainedEstimator:
     instance(Estimator, "give one, such as setwise.SDA(), or its name")("model", estimator)
     if not isinstance(estimator, TrainedEstimator):
         raise InputError(
-            f"{type(estimator).__name__} is not trained by gradients: it has nothing to tune"
+            f"{type(estimator).__name__} is not trained by gradients, so it has nothing to tune"
         )
     return estimator
 
@@ -159,22 +159,20 @@ def tune_tasks(
     """:func:`tune` on several pairs of training and validation sets at once, each with a seed.
 
     Each pair has a study of its own; their trials train as one population. A file ``checkpoint``,
-    in place of a storage, keeps whole rounds: a killed search goes on to the identical end.
+    in place of a storage, keeps whole batches: a killed search continues to the identical end.
     The executor, by default this process, trains the chunks of a population.
     """
-    from setwise.tuning.tuning_run import (
-        Job,  # with Optuna, which only those who tune should wait for
-    )
+    from setwise.tuning.tuning_run import TuningRun  # slow to import: it needs Optuna
 
-    job = Job(model, parts, seeds, tuning, checkpoint, executor)
-    with closing(job.storage), job.storage.faults():
-        while not job.finished():
-            claims = job.claim()
+    run = TuningRun(model, parts, seeds, tuning, checkpoint, executor)
+    with closing(run.storage), run.storage.faults():
+        while not run.finished():
+            claims = run.claim()
             if claims:
-                job.run(claims, on_trials)
-            else:  # the last trials run elsewhere
+                run.run(claims, on_trials)
+            else:  # other processes run the last trials
                 time.sleep(SECONDS_BETWEEN_LOOKS)
-        estimators = job.estimators()
+        estimators = run.estimators()
         return [
             Tuned(
                 values=dict(study.best().params),
@@ -184,7 +182,7 @@ def tune_tasks(
                 trials=tuple(_trial(trial) for trial in study.finished()),
                 study=study.name,
             )
-            for study, estimator in zip(job.studies, estimators, strict=True)
+            for study, estimator in zip(run.studies, estimators, strict=True)
         ]
 
 

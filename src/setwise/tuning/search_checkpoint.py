@@ -1,8 +1,8 @@
-"""A search kept in a file, round by round: all trials of a round, or none.
+"""The checkpoint of a search: a file with all trials of a batch, or none.
 
-A database keeps trials one by one, for workers that share them. Here a killed search goes on from
-its last whole round, with the best models so far, to the very end that it would have had: what
-becomes of a trial may depend, by rounding, on those that train beside it.
+A database stores trials one by one, for workers that share them. Here a killed search continues
+from its last whole batch, with the best models so far, and ends as if it had not been killed: the
+rounding of a trial may depend on those that train beside it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ from setwise.tuning.study import Study
 KIND = "search"
 
 
-class Kept(NamedTuple):
+class BestTrial(NamedTuple):
     """The best trial of one task so far: its number, its value and the fits of its members."""
 
     trial: int
@@ -31,16 +31,16 @@ class Kept(NamedTuple):
     fits: tuple[Fit, ...]
 
 
-def write(path: Path, studies: Sequence[Study], kept: Mapping[int, Kept]) -> None:
+def write(path: Path, studies: Sequence[Study], best: Mapping[int, BestTrial]) -> None:
     """Write the finished trials of every study, and the best fits by task."""
     arrays = {
         f"{task} {number} {name}": array
-        for task, one in kept.items()
+        for task, one in best.items()
         for number, fit in enumerate(one.fits)
         for name, array in named_arrays(jax.tree.map(_on_device, fit.model)).items()
     }
     meta = {
-        "studies": {study.name: study.told() for study in studies},
+        "studies": {study.name: study.export_trials() for study in studies},
         "kept": {
             str(task): {
                 "trial": one.trial, "value": one.value,
@@ -49,7 +49,7 @@ def write(path: Path, studies: Sequence[Study], kept: Mapping[int, Kept]) -> Non
                     for fit in one.fits
                 ],
             }
-            for task, one in kept.items()
+            for task, one in best.items()
         },
     }  # fmt: skip
     _tensorfile.write(path, KIND, arrays, meta)
@@ -57,32 +57,34 @@ def write(path: Path, studies: Sequence[Study], kept: Mapping[int, Kept]) -> Non
 
 def resume(
     path: Path, studies: Sequence[Study], skeletons: Callable[[int, int], Sequence[Model]]
-) -> dict[int, Kept]:
-    """Give the studies the trials that the file has, if there is one; its best fits by task.
+) -> dict[int, BestTrial]:
+    """Give the studies the trials that the file has, if there is one; return the best by task.
 
-    ``skeletons`` says what the models of a task's trial look like, without weights.
+    ``skeletons`` gives the models of a task's trial, without weights.
     """
     if not path.exists():
         return {}
     arrays, meta = _tensorfile.read(path, KIND)
-    if set(meta["studies"]) != {study.name for study in studies}:
-        raise InputError(
-            f"{path} belongs to another search (other data, options, seed or setwise version); "
-            "delete it to start anew"
-        )
-    for study in studies:
-        study.tell(meta["studies"][study.name])
-    return {
-        int(task): _kept(int(task), one, arrays, skeletons) for task, one in meta["kept"].items()
-    }
+    with _tensorfile.made_elsewhere(path, "trials"):
+        if set(meta["studies"]) != {study.name for study in studies}:
+            raise InputError(
+                f"{path} belongs to another search (other data, options, seed or setwise version); "
+                "delete it to start anew"
+            )
+        for study in studies:
+            study.import_trials(meta["studies"][study.name])
+        return {
+            int(task): _best_trial(int(task), one, arrays, skeletons)
+            for task, one in meta["kept"].items()
+        }
 
 
-def _kept(
+def _best_trial(
     task: int,
     one: Mapping[str, Any],
     arrays: Mapping[str, np.ndarray],
     skeletons: Callable[[int, int], Sequence[Model]],
-) -> Kept:
+) -> BestTrial:
     fits = []
     pairs = zip(skeletons(task, one["trial"]), one["fits"], strict=True)
     for number, (skeleton, fit) in enumerate(pairs):
@@ -93,7 +95,7 @@ def _kept(
             if name.startswith(begin)
         }
         fits.append(Fit(with_arrays(skeleton, own), tuple(fit["history"]), fit["best_epoch"]))
-    return Kept(one["trial"], one["value"], tuple(fits))
+    return BestTrial(one["trial"], one["value"], tuple(fits))
 
 
 def _on_device(leaf: object) -> object:

@@ -32,7 +32,7 @@ class Range:
 
 
 Space = Mapping[str, Range | Sequence[Any]]
-"""By an argument's name (of the estimator or of its training): a range, or values to choose of."""
+"""By an argument's name (of the estimator or its training): a range, or values to choose from."""
 
 SPACES: Mapping[str, Space] = {
     # The paper's: it gives dropout as a keep probability from 0.5 to 1.
@@ -99,7 +99,7 @@ def ends(values: "Range | Sequence[Any] | np.ndarray") -> tuple[Any, ...]:
 
 
 def _check_values(name: str, values: Any) -> None:
-    """Whether there are values of a kind that a study can keep."""
+    """Refuse values of a kind that a study cannot store."""
     if isinstance(values, Range):
         return
     listed = isinstance(values, (Sequence, np.ndarray)) and not isinstance(values, (str, bytes))
@@ -111,13 +111,13 @@ def _check_values(name: str, values: Any) -> None:
     for value in ends(values):
         if not isinstance(value, PLAIN):
             raise InputError(
-                f"the values of '{name}' to choose from have {value!r}, which a study cannot keep; "
+                f"the values of '{name}' to choose from have {value!r}, which no study can store; "
                 "list numbers, words, True, False or None"
             )
 
 
 def _check_value(name: str, value: Any, space: Space, estimator: TrainedEstimator) -> None:
-    """Whether the estimator takes a value, beside its own arguments or others of the space."""
+    """Refuse a value that the estimator takes with no combination of the space's other values."""
     refused: InputError | None = None
     for others in islice(_combinations(space, name), COMBINATIONS):
         try:
@@ -170,20 +170,20 @@ def parse(text: str) -> tuple[str, Range | tuple[Any, ...]]:
     name, _, values = text.partition("=")
     words = values.split()
     if not name or not words or len(words) > 2 or words[1:] not in ([], ["log"]):
-        raise InputError(f"'{text}' is no range; write name=low..high, name=low..high log, "
+        raise InputError(f"'{text}' is not a range; write name=low..high, name=low..high log, "
                          "or name=value,value")  # fmt: skip
     low, dots, high = words[0].partition("..")
     if dots:
         return name.strip(), Range(_number(low), _number(high), log=len(words) == 2)
     if len(words) == 2:
-        raise InputError(f"'{text}': values to choose of have no scale; leave 'log' out")
+        raise InputError(f"'{text}': a list of values has no scale; leave 'log' out")
     return name.strip(), tuple(_value(one) for one in words[0].split(","))
 
 
 def _number(text: str) -> int | float:
     value = _value(text)
     if value is None or isinstance(value, (str, bool)):
-        raise InputError(f"'{text}' is no number")
+        raise InputError(f"'{text}' is not a number")
     return value
 
 

@@ -1,6 +1,7 @@
-"""Who works on a trial: processes by host, number and time of birth, so that the dead are known.
+"""Where studies are stored: in memory, in an SQLite file, or in a database that machines share.
 
-Where studies are kept: in memory, in an SQLite file, or in a database that machines share.
+A running trial names its worker by host, process number and start time, so that dead workers are
+recognised.
 """
 
 import os
@@ -29,21 +30,21 @@ GRACE = 4 * HEARTBEAT
 
 def this_worker() -> str:
     """This process, in one word."""
-    return f"{socket.gethostname()}/{os.getpid()}/{_birth(os.getpid())}"
+    return f"{socket.gethostname()}/{os.getpid()}/{_start_time(os.getpid())}"
 
 
 def is_dead(worker: str) -> bool:
-    """Whether a worker is known to be dead; of those on other machines, nothing is known.
+    """Whether a worker is known to be dead; nothing is known of workers on other machines.
 
     >>> is_dead(this_worker()), is_dead("elsewhere/1/0")
     (False, False)
     """
-    host, number, birth = worker.rsplit("/", 2)
-    return host == socket.gethostname() and _birth(int(number)) != birth
+    host, number, start = worker.rsplit("/", 2)
+    return host == socket.gethostname() and _start_time(int(number)) != start
 
 
-def _birth(process: int) -> str:
-    """When a process was born, since numbers are used again; empty if there is none."""
+def _start_time(process: int) -> str:
+    """When a process started, since numbers are used again; empty if there is no such process."""
     try:
         # The 22nd field; the second may hold spaces and ends with the last bracket.
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
@@ -62,8 +63,8 @@ def _alive(process: int) -> str:
     return "alive" if not Path("/proc/self").exists() else ""
 
 
-class Watch:
-    """Gives up workers whose beat has stood still for too long, by this process's own clock."""
+class WorkerWatch:
+    """Gives up workers whose beat has not changed for too long, by this process's own clock."""
 
     def __init__(self) -> None:
         self._seen: dict[int, tuple[int, float]] = {}
@@ -81,8 +82,8 @@ class Watch:
 
 
 @contextmanager
-def signs_of_life(storage: BaseStorage, trials: Set[int]) -> Iterator[None]:
-    """While these trials run, count up their beat."""
+def heartbeat(storage: BaseStorage, trials: Set[int]) -> Iterator[None]:
+    """While these trials run, count up their beat every :data:`HEARTBEAT` seconds."""
     if isinstance(storage, InMemoryStorage):  # memory has no other workers
         yield
         return
@@ -140,17 +141,17 @@ class Storage:
 
     @contextmanager
     def faults(self) -> Iterator[None]:
-        """Errors of the database as one sentence: its disk is full, it is read-only or gone."""
+        """Turn errors of the database, such as a full disk, into one sentence."""
         try:
             yield
         except (SQLAlchemyError, sqlite3.Error, StorageInternalError) as error:
             cause: Any = error
             while isinstance(cause, StorageInternalError) and cause.__cause__ is not None:
                 cause = cause.__cause__
-            raise _unkept(self._url, getattr(cause, "orig", None) or cause) from error
+            raise _unusable(self._url, getattr(cause, "orig", None) or cause) from error
 
     def lock(self) -> Lock:
-        """Held while proposing; the lock of a worker that died is free."""
+        """Held while proposing; the lock of a dead worker is free."""
         if self._lock_file is not None:
             return _file_lock(self._lock_file)
         if self._engine is not None:
@@ -198,13 +199,15 @@ def _url(where: str | Path) -> URL:
     try:
         url = make_url(str(where))
     except ArgumentError as error:
-        raise InputError(f"storage '{where}' is neither a file nor a database's URL") from error
+        raise InputError(
+            f"storage '{where}' is neither a file nor the URL of a database"
+        ) from error
     kind = url.get_backend_name()
     if kind == "sqlite" and url.database:
         return url.set(database=str(_file(Path(url.database))))
     if kind == "postgresql":
         return url.set(drivername="postgresql+psycopg")
-    raise InputError(f"studies are kept in SQLite files or PostgreSQL, not in {kind}")
+    raise InputError(f"studies can be stored in SQLite files or PostgreSQL, not in {kind}")
 
 
 def _file(path: Path) -> Path:
@@ -215,14 +218,14 @@ def _file(path: Path) -> Path:
     if path.exists() and path.stat().st_size > 0:
         with path.open("rb") as file:
             if file.read(16) != b"SQLite format 3\0":
-                raise InputError(f"storage {path} is no SQLite file; name another")
+                raise InputError(f"storage {path} is not an SQLite file; name another")
     return path
 
 
-def _unkept(where: object, error: Exception) -> InputError:
+def _unusable(where: object, error: Exception) -> InputError:
     return InputError(
-        f"the storage {where} cannot be used: {fault(error)}; check its address and the room "
-        "there, or name another; trials that are finished are kept"
+        f"the storage {where} cannot be used: {fault(error)}; check its address and the free space "
+        "there, or name another; finished trials are kept"
     )
 
 
@@ -232,7 +235,7 @@ def _file_lock(path: Path) -> Iterator[None]:
         try:
             stack.enter_context(locked(path))
         except OSError as error:
-            raise _unkept(path.with_suffix(""), error) from error
+            raise _unusable(path.with_suffix(""), error) from error
         yield
 
 

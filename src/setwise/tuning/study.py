@@ -1,8 +1,8 @@
-"""One study: trials are claimed, trained and finished, each once, whoever is killed meanwhile.
+"""One study: each trial is claimed, trained and finished once, even if workers are killed.
 
-A claim writes a trial that runs, with its values and its worker, in one transaction. A trial whose
-worker died is marked failed, and does not count; its place among the trials is free again, and the
-same values are proposed for it, since proposals depend only on the trials that count.
+A claim writes a running trial, with its values and its worker, in one transaction. A trial whose
+worker died is marked as failed and does not count. Its place is free again, and the same values are
+proposed for it, since proposals depend only on the trials that count.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 from setwise._errors import InputError
 from setwise.tuning.options import STARTUP
 from setwise.tuning.space import Range, Space, ends
-from setwise.tuning.storage import Storage, Watch, this_worker
+from setwise.tuning.storage import Storage, WorkerWatch, this_worker
 
 WARMUP = 10  # epochs before a trial may be pruned
 
@@ -75,7 +75,7 @@ class Study:
 
     def __init__(self, storage: Storage, name: str, space: Space, maximise: bool):
         self._storage, self._base, self.name = storage, storage.base, name
-        self._space, self._watch = distributions(space), Watch()
+        self._space, self._watch = distributions(space), WorkerWatch()
         self._direction = StudyDirection.MAXIMIZE if maximise else StudyDirection.MINIMIZE
         try:
             self._id = self._base.create_new_study([self._direction], name)
@@ -83,10 +83,10 @@ class Study:
             self._id = self._base.get_study_id_from_name(name)
 
     def claim(self, most: int, trials: int, seed: int, pruning: bool) -> list[Claim]:
-        """Propose and claim at most so many, of so many trials in all.
+        """Propose and claim at most ``most`` trials, of ``trials`` in all.
 
-        Proposals are random until :data:`STARTUP` trials have ended: no more than that come at
-        once before.
+        Proposals are random until :data:`STARTUP` trials have ended; before, no more than that many
+        are claimed at once.
         """
         with self._storage.lock():
             counting = self._without_the_dead()
@@ -114,7 +114,7 @@ class Study:
         complete = [trial for trial in ended if failure(trial) is None]
         if not complete and failures:
             raise InputError(
-                f"all {len(failures)} trials of study '{self.name}' failed, the first since: "
+                f"all {len(failures)} trials of study '{self.name}' failed; the first because: "
                 f"{failures[0]}"
             )
         if not complete:
@@ -126,8 +126,8 @@ class Study:
         """The number of a claim's trial."""
         return self._base.get_trial_number_from_id(claim.trial)
 
-    def told(self) -> list[dict[str, Any]]:
-        """The finished trials as plain values, which :meth:`tell` takes."""
+    def export_trials(self) -> list[dict[str, Any]]:
+        """The finished trials as plain values, for :meth:`import_trials`."""
         return [
             {
                 "params": trial.params, "value": trial.values[0],
@@ -136,8 +136,8 @@ class Study:
             for trial in self.finished()
         ]  # fmt: skip
 
-    def tell(self, trials: Sequence[Mapping[str, Any]]) -> None:
-        """Take over finished trials of an earlier process."""
+    def import_trials(self, trials: Sequence[Mapping[str, Any]]) -> None:
+        """Add finished trials of an earlier process."""
         for one in trials:
             finished = create_trial(
                 state=TrialState.PRUNED if one["pruned"] else TrialState.COMPLETE,
@@ -149,7 +149,7 @@ class Study:
             self._base.create_new_trial(self._id, finished)
 
     def finish(self, claim: Claim, value: float, result: Mapping[str, Any], pruned: bool) -> None:
-        """Write what became of a claim; whoever lost it to another worker comes too late."""
+        """Store the result of a claim, unless another worker has taken the claim over."""
         try:
             for step, seen in claim.reports.items():
                 self._base.set_trial_intermediate_value(claim.trial, step, seen)

@@ -1,4 +1,4 @@
-"""The studies of several tasks at once: their batches train as populations."""
+"""The studies of several tasks at once: the trials of a batch train as one population."""
 
 import math
 from collections import Counter, defaultdict
@@ -29,12 +29,12 @@ from setwise.training import (
 from setwise.training.checkpoint import fingerprint
 from setwise.tuning import search_checkpoint
 from setwise.tuning.options import OnTrials, Tuning
-from setwise.tuning.search_checkpoint import Kept
+from setwise.tuning.search_checkpoint import BestTrial
 from setwise.tuning.space import check, with_arguments
-from setwise.tuning.storage import Storage, signs_of_life
+from setwise.tuning.storage import Storage, heartbeat
 from setwise.tuning.study import Claim, Study
 
-EPOCHS_BETWEEN_LOOKS = 5  # at whom to prune
+EPOCHS_BETWEEN_LOOKS = 5  # at which trials to prune
 SCORED = "as returned"  # part of a study's name: studies that scored single members are others
 DIVERGED = "training diverged (its loss is not a number); lower learning rates may help"
 
@@ -57,8 +57,8 @@ class Claimed(NamedTuple):
 SomeLearner = TypeVar("SomeLearner", Learner, Claimed)
 
 
-class Job:
-    """The studies of all tasks, their data, and the best fits of this process."""
+class TuningRun:
+    """Runs the studies of all tasks: it has their data, and the best fits of this process."""
 
     def __init__(
         self,
@@ -87,12 +87,12 @@ class Job:
                 Study(self.storage, self._name(task, seed), tuning.ranges, maximise)
                 for task, seed in zip(self._tasks, self.seeds, strict=True)
             ]
-        # By task, the best trial of this process, or of those before it that kept it in a file.
-        self._kept: dict[int, Kept] = {}
+        # By task, the best trial of this process, or of earlier ones, from the checkpoint.
+        self._best: dict[int, BestTrial] = {}
         self._validations: dict[int, Validation] = {}
         self._checkpoint = checkpoint
         if checkpoint is not None:
-            self._kept = search_checkpoint.resume(checkpoint, self.studies, self._skeletons)
+            self._best = search_checkpoint.resume(checkpoint, self.studies, self._skeletons)
 
     def claim(self) -> list[Claimed]:
         """The next batch of every study."""
@@ -104,13 +104,13 @@ class Job:
         ]
 
     def run(self, claimed: Sequence[Claimed], on_trials: OnTrials | None) -> None:
-        """Train a batch and tell the results; what does not end is given back.
+        """Train a batch and store the results; trials that do not end are given back.
 
         A combination of values that the estimator refuses is a trial that failed.
         """
         open_claims = {one.claim.trial: one for one in claimed}
         try:
-            with signs_of_life(self.storage.base, frozenset(open_claims)):
+            with heartbeat(self.storage.base, frozenset(open_claims)):
                 sound = []
                 for one in claimed:
                     try:
@@ -119,7 +119,7 @@ class Job:
                     except InputError as error:
                         self._fail(one, {}, str(error))
                         del open_claims[one.claim.trial]
-                for group in _alike(sound):
+                for group in _by_sizes(sound):
                     for one, fits, pruned in self._trained(group, on_trials):
                         self._finish(one, fits, pruned)
                         del open_claims[one.claim.trial]
@@ -127,7 +127,7 @@ class Job:
             for one in open_claims.values():
                 self.studies[one.task].give_back(one.claim)
         if self._checkpoint is not None:
-            search_checkpoint.write(self._checkpoint, self.studies, self._kept)
+            search_checkpoint.write(self._checkpoint, self.studies, self._best)
 
     def finished(self) -> bool:
         """Whether every study has its trials, wherever they ran; some may have more."""
@@ -143,12 +143,12 @@ class Job:
         for task, study in enumerate(self.studies):
             best = study.best()
             estimator = self._with(task, best.params)
-            kept = self._kept.get(task)
-            if kept is not None and kept.trial == best.number:
-                found[task] = self._learned(task, estimator, kept.fits)
+            known = self._best.get(task)
+            if known is not None and known.trial == best.number:
+                found[task] = self._learned(task, estimator, known.fits)
             else:
                 missing.append(Learner(task, estimator))
-        for group in _alike(missing):
+        for group in _by_sizes(missing):
             for one, fits in zip(group, self._fit(group), strict=True):
                 found[one.task] = self._learned(one.task, one.estimator, fits)
         return [found[task] for task in range(len(self.studies))]
@@ -165,7 +165,7 @@ class Job:
     def _trained(
         self, group: Sequence[Claimed], on_trials: OnTrials | None
     ) -> list[tuple[Claimed, list[Fit], bool]]:
-        """The fits of claims whose models have the same sizes, and who was pruned."""
+        """The fits of claims whose models have the same sizes, and which were pruned."""
         pruner = _Pruner(group, self._measure)
         before, total = self._ended(), self.tuning.trials * len(self.studies)
 
@@ -209,7 +209,7 @@ class Job:
         return self._batch * max(max(counts.values()) for counts in alike)
 
     def _finish(self, one: Claimed, fits: Sequence[Fit], pruned: bool) -> None:
-        """Tell what became of a trial; the fits of the best are kept."""
+        """Store the result of a trial; the fits of the best one are kept."""
         first = fits[0]
         result: dict[str, Any] = {"epochs": len(first.history), "best_epoch": first.best_epoch}
         if any(fit.diverged or fit.best_epoch < 0 for fit in (fits[:1] if pruned else fits)):
@@ -226,11 +226,11 @@ class Job:
         result |= {name: float(measured[name]) for name in ("nll", "accuracy")}
         value = result[self._measure]
         self.studies[one.task].finish(one.claim, value, result, pruned)
-        kept = self._kept.get(one.task)
+        best = self._best.get(one.task)
         sign = -1 if self._measure == "accuracy" else 1
-        if not pruned and (kept is None or sign * value < sign * kept.value):
+        if not pruned and (best is None or sign * value < sign * best.value):
             number = self.studies[one.task].number(one.claim)
-            self._kept[one.task] = Kept(number, value, tuple(fits))
+            self._best[one.task] = BestTrial(number, value, tuple(fits))
 
     def _fail(
         self, one: Claimed, result: dict[str, Any], reason: str, pruned: bool = False
@@ -259,7 +259,7 @@ class Job:
         return sum(len(study.finished()) for study in self.studies)
 
     def _name(self, task: Task, seed: int) -> str:
-        """The same for the same model, space, data and seeds: then a study goes on."""
+        """The same for the same model, space, data and seeds, so that a study continues."""
         model = self.model
         arguments = model.get_params(deep=False) | {"training": asdict(model.training_options)}
         space = {name: str(values) for name, values in self.tuning.ranges.items()}
@@ -304,7 +304,7 @@ def _members(one: Learner | Claimed) -> list[Member]:
     ]
 
 
-def _alike(learners: Sequence[SomeLearner]) -> list[list[SomeLearner]]:
+def _by_sizes(learners: Sequence[SomeLearner]) -> list[list[SomeLearner]]:
     """Those whose models have the same sizes: each group is one population."""
     groups: dict[Sizes, list[SomeLearner]] = defaultdict(list)
     for one in learners:

@@ -92,7 +92,7 @@ def check_names(names: list[str], wanted: Iterable[str], place: str) -> None:
 def parse_block(
     block: bytes, header: list[str], fields: Mapping[str, Field]
 ) -> dict[str, Any] | None:
-    """The columns of a block of whole lines, or None if any line is not as it must be.
+    """The columns of a block of whole lines, or None if any line is wrong.
 
     Polars fills short rows with nulls, and lets quoted text run over lines: the separators and
     lines are counted as well.
@@ -350,7 +350,7 @@ class RawFile:
             while block is not None:
                 following = self._next(blocks, row + 1)
                 if following is None:
-                    block = block.rstrip(b"\r\n")  # blank lines at the end are no rows
+                    block = block.rstrip(b"\r\n")  # blank lines at the end do not count as rows
                 if block:
                     chunk = self._chunk(block, header, fields, row)
                     yield chunk

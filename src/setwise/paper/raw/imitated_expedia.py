@@ -330,9 +330,9 @@ def _paid(
     booked: Bool[np.ndarray, " rows"],
     cost: Float64[np.ndarray, " rows"],
 ) -> Any:
-    """With taxes, where booked and told."""
-    told = booked & (rng.random(len(booked)) < 0.88)
-    return where(told, (cost * rng.normal(1.15, 0.05, len(cost))).round(2))
+    """The amount with taxes, where booked and known."""
+    known_amount = booked & (rng.random(len(booked)) < 0.88)
+    return where(known_amount, (cost * rng.normal(1.15, 0.05, len(cost))).round(2))
 
 
 def _positions(rng: np.random.Generator, sets: DrawnSets) -> Int[np.ndarray, " rows"]:

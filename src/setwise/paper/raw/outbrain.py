@@ -103,7 +103,7 @@ class Documents:
 def read_documents(path: Path, on_step: Callable[[str], None]) -> Documents:
     """Read ``documents_meta``, ``documents_categories`` and ``documents_topics``.
 
-    A document that is absent from a file has nothing of what that file tells: no publisher, no
+    A document that is absent from a file lacks what that file contains: no publisher, no
     date, no category, no topic.
     """
     on_step("reading documents_meta.csv")

@@ -184,7 +184,7 @@ class RawSets:
         return row if self.order is None else int(self.order[row])
 
     def spread(self, values: Shaped[np.ndarray, " run"], sets: slice) -> Any:
-        """The values of a run of sets, one a set, repeated for their rows."""
+        """The values of a run of sets, one per set, repeated for their rows."""
         return np.repeat(values, np.diff(self.offsets[sets.start : sets.stop + 1]))
 
     def computed(
@@ -205,7 +205,7 @@ class RawSets:
     def once_per_set(
         self, file: RawFile, name: str, values: Shaped[np.ndarray, " n"]
     ) -> Shaped[np.ndarray, " sets"]:
-        """A column of the table that is constant within sets, one value a set."""
+        """A column of the table that is constant within sets, one value per set."""
         values = self.rows(values)
         firsts = values[self.offsets[:-1]]
         spread = np.repeat(firsts, np.diff(self.offsets))

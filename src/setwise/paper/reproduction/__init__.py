@@ -1,9 +1,8 @@
-"""The paper's evaluation from one call: its plan, its cells, its tables and figures.
+"""The paper's evaluation from one call, :func:`reproduce`, and its report.
 
-``protocol`` says what the paper did, ``plan`` lays it out on data as units of work, ``work`` does
-one, ``workers`` do many, ``cells`` keep what is finished, ``results`` are what was found. A report
-(``tables``, ``beside``, ``significance``, ``panels``, ``rendering``, ``report``) is a function of
-the results alone.
+``protocol`` has the paper's protocol, the results as plain values and the files of finished cells;
+``work`` does units of work; ``run`` plans them, runs them and gathers the results. The report
+(``tables``, ``panels``, ``report``) is a function of the results alone.
 """
 
 from setwise.paper.reproduction.protocol import (
@@ -11,14 +10,14 @@ from setwise.paper.reproduction.protocol import (
     PRESETS,
     RESULTS,
     Method,
-    Outcome,
+    MethodResult,
     Part,
     Protocol,
     Results,
     Setting,
 )
 from setwise.paper.reproduction.report import FILES, headline, write_report
-from setwise.paper.reproduction.run import OnPlan, Plan, Source, reproduce
+from setwise.paper.reproduction.run import OnPlan, ReproductionData, ReproductionPlan, reproduce
 from setwise.paper.reproduction.work import OnUnit, Unit
 
 __all__ = [
@@ -27,15 +26,15 @@ __all__ = [
     "PRESETS",
     "RESULTS",
     "Method",
+    "MethodResult",
     "OnPlan",
     "OnUnit",
-    "Outcome",
     "Part",
-    "Plan",
     "Protocol",
+    "ReproductionData",
+    "ReproductionPlan",
     "Results",
     "Setting",
-    "Source",
     "Unit",
     "headline",
     "reproduce",

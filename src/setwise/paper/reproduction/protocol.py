@@ -1,8 +1,7 @@
-"""What a reproduction found, as plain values: a report is a function of these and nothing else.
+"""The paper's protocol (docs/paper.md), its results as plain values, and the files of cells.
 
-The paper's protocol (docs/paper.md): which methods, on which sets, tuned and trained how.
-
-Finished cells in files: one a method and setting, written after each split that ends.
+A report is a function of :class:`Results` alone. A file of cells has the finished splits of one
+method on one setting.
 """
 
 import hashlib
@@ -50,7 +49,7 @@ class Method:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class MethodResult:
     """One method on the test part of one split.
 
     ``kappa`` is its violation capacity, None where it was not asked for; ``tuned`` the best
@@ -94,7 +93,7 @@ class Results:
     protocol: Mapping[str, Any]
     run: Mapping[str, Any]
     settings: tuple[Setting, ...]
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[MethodResult, ...]
     regions: tuple[Region, ...] = ()
 
     def save(self, path: Path) -> None:
@@ -109,16 +108,16 @@ class Results:
         try:
             read = json.loads(path.read_text("utf-8"))
         except (OSError, ValueError) as error:
-            raise InputError(f"{path} holds no results of a reproduction: {error}") from error
+            raise InputError(f"{path} has no results of a reproduction: {error}") from error
         if not isinstance(read, dict) or read.get("format") != FORMAT:
-            raise InputError(f"{path} holds no results that this setwise reads; reproduce again")
+            raise InputError(
+                f"{path} has no results that this version of setwise reads; reproduce again"
+            )
         return cls(
             read["protocol"],
             read["run"],
             tuple(Setting(**one) for one in read["settings"]),
-            tuple(
-                Outcome(**(one | {"method": Method(**one["method"])})) for one in read["outcomes"]
-            ),
+            tuple(_method_result(one) for one in read["outcomes"]),
             tuple(Region(**(one | {"right": tuple(one["right"])})) for one in read["regions"]),
         )
 
@@ -159,10 +158,10 @@ class Protocol:
     """How a reproduction is done; the defaults are the paper's.
 
     Args:
-        splits: random splits 50:25:25, each of a sample of its own.
-        sets: how many sets a sample has, at most.
-        trials: of tuning, for each method and split.
-        space: what is tuned, by its name (:data:`setwise.tuning.SPACES`).
+        splits: random splits 50:25:25, each of its own sample.
+        sets: the most sets in a sample.
+        trials: trials of tuning per method and split.
+        space: the name of the search space (:data:`setwise.tuning.SPACES`).
         training: batch, decay and stopping; what is tuned is not taken from here.
         dimensions: values of l for the left of the figure.
         seed: split i uses seed + i, for its sample, its parts and its models.
@@ -239,14 +238,14 @@ CELLS = "cells"
 
 
 @dataclass(frozen=True)
-class SplitResult:
+class ReproducedCell:
     """One method on one split, with what the regions need of each test set.
 
     ``right`` says whether the prediction is the choice, ``violations`` the share of removals that
     change it; both are None but for the models that make the regions.
     """
 
-    outcome: Outcome
+    outcome: MethodResult
     right: Sequence[bool] | None = None
     violations: Sequence[float] | None = None
 
@@ -263,14 +262,14 @@ class CellFile:
         """Where the search of this method is kept while it lasts."""
         return self.path.with_suffix(".search")
 
-    def read(self) -> list[SplitResult]:
+    def read(self) -> list[ReproducedCell]:
         """The cells so far, by split."""
         if not self.path.exists():
             return []
         try:
             read = json.loads(self.path.read_text("utf-8"))
         except ValueError as error:
-            raise InputError(f"{self.path} is no file of cells ({error}); delete it") from error
+            raise InputError(f"{self.path} is not a file of cells ({error}); delete it") from error
         if read.get("mark") != self._mark:
             raise InputError(
                 f"{self.path} belongs to another reproduction (other data, preset, seed or "
@@ -278,7 +277,7 @@ class CellFile:
             )
         return [_cell(one) for one in read["cells"]]
 
-    def write(self, cells: Sequence[SplitResult]) -> None:
+    def write(self, cells: Sequence[ReproducedCell]) -> None:
         """Write the cells, whole or not at all."""
         make_folder(self.path.parent)
         value = {"mark": self._mark, "cells": [asdict(cell) for cell in cells]}
@@ -286,10 +285,12 @@ class CellFile:
             beside.write_text(json.dumps(value) + "\n", "utf-8")
 
 
-def _cell(one: Mapping[str, Any]) -> SplitResult:
-    outcome = one["outcome"]
-    method = Method(**outcome["method"])
-    return SplitResult(Outcome(**(outcome | {"method": method})), one["right"], one["violations"])
+def _cell(one: Mapping[str, Any]) -> ReproducedCell:
+    return ReproducedCell(_method_result(one["outcome"]), one["right"], one["violations"])
+
+
+def _method_result(one: Mapping[str, Any]) -> MethodResult:
+    return MethodResult(**{**one, "method": Method(**one["method"])})
 
 
 def slug(name: str) -> str:

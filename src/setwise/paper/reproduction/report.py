@@ -209,10 +209,10 @@ def write_report(results: Results, folder: Path) -> list[Path]:
 def headline(results: Results) -> str:
     """Which method is first on each setting by top-1, its lead over MNL, and which lose to Random.
 
-    >>> from setwise.paper.reproduction.protocol import Method, Outcome, Setting
+    >>> from setwise.paper.reproduction.protocol import Method, MethodResult, Setting
     >>> settings = (Setting("Expedia", 10, 900, 600, 7.5, 8),)
     >>> outcomes = tuple(
-    ...     Outcome("Expedia", 10, Method(model), 0, {"top1": top1})
+    ...     MethodResult("Expedia", 10, Method(model), 0, {"top1": top1})
     ...     for model, top1 in (("sda", 0.315), ("mnl", 0.301))
     ... )
     >>> headline(Results({"part": "table1"}, {}, settings, outcomes))

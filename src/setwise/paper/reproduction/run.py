@@ -1,8 +1,7 @@
-"""Violation capacity by region: on the sets that some models get right and others wrong.
+"""Reproduce the paper's evaluation: plan the work, do it, and gather the results.
 
-What a reproduction will do, and about how long it takes: units of work on every setting.
-
-Reproduce: plan, work, and gather what was found.
+The plan has one unit of work per method and setting, with an estimate of its seconds. Results that
+need several methods, the violation capacity by region, are computed at the end.
 """
 
 import hashlib
@@ -37,9 +36,9 @@ from setwise.paper.reproduction.protocol import (
     Part,
     Protocol,
     Region,
+    ReproducedCell,
     Results,
     Setting,
-    SplitResult,
     slug,
 )
 from setwise.paper.reproduction.work import (
@@ -53,7 +52,7 @@ from setwise.paper.reproduction.work import (
 from setwise.violations.capacity import correctness_regions
 
 
-def regions(cells: Mapping[str, Sequence[SplitResult]]) -> list[Region]:
+def regions(cells: Mapping[str, Sequence[ReproducedCell]]) -> list[Region]:
     """All regions of every split, from the cells of each model; none if a model is missing."""
     if any(name not in cells for name in REGIONS):
         return []
@@ -66,7 +65,7 @@ def regions(cells: Mapping[str, Sequence[SplitResult]]) -> list[Region]:
     ]
 
 
-def _of_split(cells: Sequence[SplitResult]) -> Iterator[Region]:
+def _of_split(cells: Sequence[ReproducedCell]) -> Iterator[Region]:
     right = {name: np.array(cell.right, bool) for name, cell in zip(REGIONS, cells, strict=True)}
     violations = np.array([cell.violations for cell in cells], float)
     outcome = cells[0].outcome
@@ -89,33 +88,33 @@ def _means(
 
 LEAST_SETS = 20
 
-# What a unit takes, for an estimate: rows that a population trains on in a second, the seconds of a
-# step, and those of the start with its compiling. Measured on Expedia and Swissmetro with two cores
-# (of which a worker has one) and with one H200 (which all workers share).
+# For an estimate of a unit's seconds: rows per second that a population trains on, seconds per
+# step, and seconds to start and compile. Measured on Expedia and Swissmetro with two cores, one per
+# worker, and with one H200, which all workers share.
 TRAINED_ROWS = {
     "cpu": {"sda": 6e5, "ranknet": 1.5e4, "deep_sets": 4.5e4},
     "accelerator": {"sda": 3e8, "ranknet": 1.5e7, "deep_sets": 2.5e7},
 }
-SECONDS_A_STEP = {"cpu": 0.0, "accelerator": 5e-4}
+SECONDS_PER_STEP = {"cpu": 0.0, "accelerator": 5e-4}
 SECONDS_TO_START = {"cpu": 8.0, "accelerator": 25.0}
 EPOCHS_TO_STOP = 60  # of a trial, on average
-EPOCHS_OF_THE_LAST = 4  # times as many
-# Rows that a method without gradients takes in, for one split.
+EPOCHS_OF_THE_LAST = 4  # the longest trial of a batch takes this many times the average
+# Rows per second of methods that are not trained by gradients, for one split.
 SOLVED_ROWS = {"svmrank": 1e5}
 OTHER_SOLVED_ROWS = 1e6
 
 
 @dataclass(frozen=True)
-class Source:
-    """A data set to reproduce on, and the greatest sizes of its sets; the least is the main one."""
+class ReproductionData:
+    """A data set to reproduce on, and its maximum set sizes; the smallest is that of Table 1."""
 
     choices: Choices
     max_items: tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Plan:
-    """The settings, the units to do on them, and about how many seconds each adds to the whole."""
+class ReproductionPlan:
+    """The settings, the units of work on them, and the estimated seconds that each unit adds."""
 
     settings: tuple[Setting, ...]
     units: tuple[Unit, ...]
@@ -127,7 +126,9 @@ class Plan:
         return [unit for unit in self.units if (unit.data, unit.max_items) == where]
 
 
-def plan(sources: Mapping[str, Source], part: Part, protocol: Protocol, scratch: Path) -> Plan:
+def plan(
+    sources: Mapping[str, ReproductionData], part: Part, protocol: Protocol, scratch: Path
+) -> ReproductionPlan:
     """Lay out a part of the paper on these data; samples of the sets are written to ``scratch``.
 
     Sets of one item are left out, since their choice is known. Rare levels of categories are
@@ -151,13 +152,13 @@ def plan(sources: Mapping[str, Source], part: Part, protocol: Protocol, scratch:
                 unit = Unit(data, max_items, method, samples, mark)
                 units.append(unit)
                 seconds[unit] = _seconds(method, setting, protocol)
-    return Plan(tuple(settings), tuple(units), seconds)
+    return ReproductionPlan(tuple(settings), tuple(units), seconds)
 
 
 def _setting(
     data: str, choices: Choices, max_items: int, protocol: Protocol, scratch: Path
 ) -> tuple[Setting, tuple[Path, ...], str]:
-    """The sets of up to so many items: what they are, a sample for each split, and their mark."""
+    """The sets of up to ``max_items`` items: their description, sample files, and fingerprint."""
     limited = choices.limit(max_items, min_items=2)
     if len(limited) < LEAST_SETS:
         raise InputError(
@@ -178,7 +179,7 @@ def _setting(
 
 
 def _seconds(method: Method, setting: Setting, protocol: Protocol) -> float:
-    """What a unit adds to the time of all, if workers are as many as by default."""
+    """Estimated seconds that a unit adds to the total, with the default number of workers."""
     sets = SIZES[0] * setting.sets
     if not isinstance(protocol.estimator(method), TrainedEstimator):
         rows = protocol.splits * sets * setting.mean_items
@@ -189,25 +190,25 @@ def _seconds(method: Method, setting: Setting, protocol: Protocol) -> float:
     trained = sets * setting.mean_items * epochs * protocol.trials * protocol.splits
     last = min(EPOCHS_OF_THE_LAST * epochs, training.epochs)
     steps = protocol.tuning.batches * last * sets / training.batch_size
-    computed = trained / speeds.get(method.model, speeds["sda"]) + steps * SECONDS_A_STEP[device]
+    computed = trained / speeds.get(method.model, speeds["sda"]) + steps * SECONDS_PER_STEP[device]
     together = default_workers() if device == "cpu" else 1  # an accelerator does one after another
     return SECONDS_TO_START[device] / default_workers() + computed / together
 
 
 def longest_first(units: Sequence[Unit], seconds: Mapping[Unit, float]) -> list[Unit]:
-    """In the order in which workers that finish together take them."""
+    """The units by falling estimated time, so that workers finish at about the same time."""
     return sorted(units, key=lambda unit: -seconds[unit])
 
 
 CLOCK = "cells/seconds.txt"
 PACKAGES = ("setwise", "jax", "equinox", "optax", "optuna", "numpy", "scikit-learn")
 
-OnPlan = Callable[[Plan, list[Unit], int], None]
-"""Called before anything starts with the plan, the units that are left, and how many workers."""
+OnPlan = Callable[[ReproductionPlan, list[Unit], int], None]
+"""Called before anything starts with the plan, the units to do, and the number of workers."""
 
 
 def reproduce(
-    sources: Mapping[str, Source],
+    sources: Mapping[str, ReproductionData],
     out: str | Path,
     part: Part = "all",
     protocol: Protocol = Protocol(),  # noqa: B008 (frozen)
@@ -218,23 +219,23 @@ def reproduce(
     on_plan: OnPlan | None = None,
     on_unit: OnUnit | None = None,
 ) -> Results:
-    """Run a part of the paper's evaluation; what is in the folder already is not run again.
+    """Run a part of the paper's evaluation; results that the folder has already are not run again.
 
     Args:
-        sources: by the name to show, the choices and the greatest sizes of sets.
-        out: the folder that keeps every finished cell, and in the end ``results.json``.
+        sources: by the name to show, the choices and the maximum set sizes.
+        out: the folder for every finished cell and, in the end, ``results.json``.
         part: "table1", "ablation", "full", "figures" or "all".
         protocol: splits, trials and training.
         workers: how many processes work here; by default one per core, or four on an accelerator.
         executor: where to work in place of processes here, such as on a cluster.
-        command: what was typed, for the report.
+        command: the command line, for the report.
         on_plan: called before anything starts.
-        on_unit: called whenever some of a unit is done.
+        on_unit: called whenever a part of a unit is done.
 
     >>> import setwise as sw
     >>> few = sw.datasets.generate("mnl", sets=12).choices
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     reproduce({"few": Source(few, (10,))}, folder, "table1")
+    ...     reproduce({"few": ReproductionData(few, (10,))}, folder, "table1")
     Traceback (most recent call last):
     ...
     setwise._errors.InputError: few has only 12 sets of 2 to 10 items; a split needs at least 20, \
@@ -291,10 +292,10 @@ def _executor_here(workers: int) -> Iterator[Executor]:
 
 
 def _gathered(
-    laid_out: Plan, part: Part, protocol: Protocol, folder: Path, run: Mapping[str, Any]
+    laid_out: ReproductionPlan, part: Part, protocol: Protocol, folder: Path, run: Mapping[str, Any]
 ) -> Results:
     """All cells of the plan, in its order, and what follows from several of them."""
-    cells: dict[Unit, list[SplitResult]] = {
+    cells: dict[Unit, list[ReproducedCell]] = {
         unit: unit.file(folder, protocol).read() for unit in laid_out.units
     }
     found = []
@@ -312,7 +313,7 @@ def _gathered(
 
 
 class _Clock:
-    """The seconds that the runs in a folder took in all, those that were killed included."""
+    """The total seconds of all runs in a folder, including those that were killed."""
 
     def __init__(self, folder: Path):
         self._path = folder / CLOCK
@@ -334,7 +335,7 @@ class _Clock:
 
 
 def _run(folder: Path, command: str, clock: _Clock, worked: bool) -> dict[str, Any]:
-    """Who did it, when and how long; a run that had nothing left to do changes nothing."""
+    """Command, machine, versions and seconds; a run that had nothing to do changes nothing."""
     path = folder / RESULTS
     if path.exists() and not worked:
         return dict(Results.open(path).run)

@@ -18,7 +18,7 @@ from setwise.paper.reproduction.protocol import (
     CLASSICAL,
     SIZES,
     Method,
-    Outcome,
+    MethodResult,
     Results,
     Setting,
 )
@@ -137,7 +137,7 @@ class Measured:
             results.settings,
             key=lambda one: ([s.data for s in results.settings].index(one.data), one.max_items),
         )
-        self._outcomes: dict[tuple[str, int, Method], list[Outcome]] = {}
+        self._outcomes: dict[tuple[str, int, Method], list[MethodResult]] = {}
         for one in results.outcomes:
             self._outcomes.setdefault((one.data, one.max_items, one.method), []).append(one)
 

@@ -27,9 +27,9 @@ from setwise.paper.reproduction.protocol import (
     SIZES,
     CellFile,
     Method,
-    Outcome,
+    MethodResult,
     Protocol,
-    SplitResult,
+    ReproducedCell,
 )
 from setwise.violations import violation_capacity
 from setwise.violations.capacity import predicted_right
@@ -40,7 +40,7 @@ OnShare = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Unit:
-    """One method on one setting. ``samples`` are data files, one a split, or one for all."""
+    """One method on one setting. ``samples`` are data files: one per split, or one for all."""
 
     data: str
     max_items: int
@@ -52,7 +52,7 @@ class Unit:
         return f"{self.method} on {self.data}, up to {self.max_items} items"
 
     def file(self, folder: Path, protocol: Protocol) -> CellFile:
-        """Where its cells are."""
+        """The file of its cells."""
         described = {
             name: value for name, value in protocol.described().items() if name != "dimensions"
         }
@@ -64,25 +64,25 @@ class Unit:
 def work(
     unit: Unit, protocol: Protocol, folder: Path, on_share: OnShare | None = None
 ) -> list[str]:
-    """Do what is left of a unit and store each cell as it ends; warnings come back as text."""
+    """Do the rest of a unit and store each cell when it is finished; return warnings as text."""
     file = unit.file(folder, protocol)
     cells = file.read()
     if len(cells) == protocol.splits:
         return []
     make_folder(file.path.parent)
-    tell = on_share or (lambda share: None)
+    report = on_share or (lambda share: None)
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always", UserWarning)
         estimator = protocol.estimator(unit.method)
         if isinstance(estimator, TrainedEstimator):
-            cells = list(_tuned(unit, protocol, estimator, file.search, tell))
+            cells = list(_tuned(unit, protocol, estimator, file.search, report))
             file.write(cells)
             file.search.unlink(missing_ok=True)
         else:
             for number in range(len(cells), protocol.splits):
                 cells.append(_solved(unit, protocol, number))
                 file.write(cells)
-                tell(len(cells) / protocol.splits)
+                report(len(cells) / protocol.splits)
     return list(dict.fromkeys(str(one.message) for one in raised))
 
 
@@ -94,7 +94,7 @@ def _parts(unit: Unit, protocol: Protocol, number: int) -> tuple[Choices, ...]:
 
 def _tuned(
     unit: Unit, protocol: Protocol, estimator: TrainedEstimator, search: Path, on_share: OnShare
-) -> Iterator[SplitResult]:
+) -> Iterator[ReproducedCell]:
     """Tune on all splits at once; the best of each is tested."""
     parts = [_parts(unit, protocol, number) for number in range(protocol.splits)]
 
@@ -109,7 +109,7 @@ def _tuned(
         )  # fmt: skip
 
 
-def _solved(unit: Unit, protocol: Protocol, number: int) -> SplitResult:
+def _solved(unit: Unit, protocol: Protocol, number: int) -> ReproducedCell:
     """Fit a method that is not trained by gradients, and test it."""
     begin = time.perf_counter()
     train, valid, test = _parts(unit, protocol, number)
@@ -129,22 +129,22 @@ def _cell(
     tested: Metrics,
     seconds: float,
     tuned: dict[str, float],
-) -> SplitResult:
+) -> ReproducedCell:
     kappa, right, violations = None, None, None
     if unit.method.model in REGIONS:
         found = violation_capacity(estimator, test)
         kappa, right = found.kappa, predicted_right(estimator, test).tolist()
         violations = found.of_sets.tolist()  # a number each: sets of one item are left out
-    outcome = Outcome(
+    outcome = MethodResult(
         unit.data, unit.max_items, unit.method, number, dict(tested), kappa, tuned,
         round(seconds, 3), machine(),
     )  # fmt: skip
-    return SplitResult(outcome, right, violations)
+    return ReproducedCell(outcome, right, violations)
 
 
 @cache
 def machine() -> str:
-    """What computes here, in words.
+    """The hardware of this machine, in words.
 
     >>> " cores" in machine()
     True

@@ -171,7 +171,7 @@ def exact_power(value: Fraction, rho: Fraction) -> Fraction:
     top, bottom = (_root(part, rho.denominator) for part in (raised.numerator, raised.denominator))
     if top is None or bottom is None:
         raise InputError(
-            f"({value})^({rho}) is no fraction, so that scores would not be exact; give utilities "
+            f"({value})^({rho}) is not a fraction, so scores would not be exact; give utilities "
             "whose powers are fractions"
         )
     return Fraction(top, bottom)
@@ -232,7 +232,7 @@ class TripleBasis:
         first, second = self.scores((0, 1))
         if first <= second or any(len(set(self.scores(places))) > 1 for places in OTHER_SETS):
             raise ArithmeticError(
-                f"these utilities are no triple basis of {self.mechanism.name}: {self.utilities}"
+                f"these utilities are not a triple basis of {self.mechanism.name}: {self.utilities}"
             )
 
     def __str__(self) -> str:
