@@ -10,7 +10,7 @@ axes (streams, lanes); a model alone has a lane of its own in a stream of its ow
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh, PartitionSpec
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, UInt32
 
 from setwise import _masked
 from setwise._types import Array, Float, Key
@@ -86,6 +86,16 @@ def start(models: Sequence[Model], lanes: int) -> State:
     arrays, static = zip(*(eqx.partition(model, eqx.is_array) for model in models), strict=True)
     model = eqx.combine(jax.tree.map(repeated, *arrays), static[0])
     return eqx.filter_vmap(eqx.filter_vmap(one))(model)
+
+
+@jax.jit
+def noise_keys(seeds: UInt32[Array, " streams"], fold: UInt32[Array, " depth"]) -> Array:
+    """The streams' keys of dropout noise: those of their seeds, with these numbers folded in."""
+
+    def one(seed: UInt32[Array, ""]) -> Key:
+        return reduce(jax.random.fold_in, fold, jax.random.key(seed))
+
+    return jax.vmap(one)(seeds)
 
 
 @eqx.filter_jit

@@ -70,6 +70,7 @@ class Trainer:
         self._epochs = self._of_lanes(lambda one: one.epochs)
         self._on_accuracy = self._of_lanes(lambda one: one.stop_on == "accuracy")
         self._drops = bool(self._of_lanes(lambda one: one.dropout > 0).any())
+        self._seeds = np.array([one.seed for one in layout.streams], np.uint32)
         first = self._options[0][0]  # what must be the same is the first member's
         used = sorted({one.task for one in layout.streams}) if larger is None else larger._used
         self._used: list[int] = used
@@ -169,7 +170,10 @@ class Trainer:
         watched = np.where(self._on_accuracy, -accuracy, nll)
         watched = np.where(np.isfinite(loss), watched, np.nan)
         stopping = progress.stopping.observe(watched, self._patience, self._epochs)
-        best = epoch.keep_best(progress.best, progress.state.model, jnp.asarray(stopping.improved))
+        best = progress.best
+        if stopping.improved.any():
+            improved = jnp.asarray(stopping.improved)
+            best = epoch.keep_best(best, progress.state.model, improved)
         measured = {"loss": loss, "nll": nll, "accuracy": accuracy, "best": np.abs(stopping.best)}
         history = dict(progress.history)
         for place in zip(*np.nonzero(active), strict=True):
@@ -286,11 +290,8 @@ class Trainer:
 
     def _keys(self, number: int, shard: int) -> jax.Array:
         """The streams' keys of dropout; steps fold their number in, from 0, shards from the top."""
-        streams = self.layout.streams
-        keys = [jax.random.fold_in(jax.random.key(one.seed), number) for one in streams]
-        return jnp.stack(
-            keys if shard == 0 else [jax.random.fold_in(key, 2**32 - shard) for key in keys]
-        )
+        fold = [number] if shard == 0 else [number, 2**32 - shard]
+        return epoch.noise_keys(self._seeds, np.array(fold, np.uint32))
 
     def _hyper(self, number: int) -> Hyper:
         def array(read: Callable[[Options], float]) -> Float[jax.Array, "streams lanes"]:
