@@ -8,13 +8,13 @@ import warnings
 
 import numpy as np
 import pytest
-from setwise.comparison.tuned_splits import tune_splits
 
 import setwise as sw
 from clusters import complaining, greeting, last, meeting, opened, sleeping, warning
 from setwise._errors import InputError
 from setwise._executor import Executor, ProcessExecutor, SerialExecutor
 from setwise.comparison import compare
+from setwise.comparison.comparison import tune_splits
 
 
 @pytest.fixture(scope="module")
