@@ -165,7 +165,7 @@ def write_page(examination: Examination, path: str | Path) -> None:
     _page.write_page(path, f"Examination of {examination.table}", blocks)
 
 
-def _histogram(summary: Summary) -> _page.PageTable:
+def _histogram(summary: TableSummary) -> _page.PageTable:
     most = max((sets for _, _, sets in summary.histogram), default=1) or 1
     rows = [
         (str(low) if low == high else f"{low} to {high}", f"{sets:,}",
