@@ -249,7 +249,7 @@ def of_trees(name, place, value):
         (of_trees("value", 0, np.nan), "not finite"),
         (of_trees("threshold", 0, np.nan), "not finite"),
         (of_trees("decision", 0, 15), "of an unknown kind"),
-        (of_trees("decision", 0, 1), "sets of categories are not sound"),
+        (of_trees("decision", 0, 1), "sets of categories contradict each other"),
         (of_trees("leaves", 0, 10**6), "do not have the leaves that they say"),
         (of_trees("leaves", 0, 0), "do not have the leaves that they say"),
         (lambda arrays, meta: arrays.__delitem__("trees/value"), "are not those of trees"),

@@ -15,7 +15,7 @@ from setwise import InputError
 from setwise.models import Model
 from setwise.scoring.graph import Builder, Graph, Operation, run
 from setwise.scoring.numpy_program import Steps, overwritten, product_of
-from setwise.scoring.operations import Spec, broadcast_shape, dot, spec_of
+from setwise.scoring.operations import OPERATIONS, Spec, broadcast_shape, dot, spec_of
 from setwise.scoring.simplify import complete, folded
 from setwise.scoring.tracing import traced
 
@@ -236,6 +236,18 @@ def test_memory_is_written_over_only_where_nobody_looks_again():
     assert over["mul"] == names.index("neg")
     assert over["tanh"] is None
     assert over["add"] is not None
+
+
+# The table
+
+
+def test_every_operation_has_a_form_in_numpy_and_in_onnx():
+    for name, row in OPERATIONS.items():
+        assert row.name == name
+        given_by_the_caller = name in ("input", "weight")
+        assert (row.numpy is None) == (not row.onnx) == given_by_the_caller
+    primitives = [one for row in OPERATIONS.values() for one in row.primitives]
+    assert len(set(primitives)) == len(primitives)
 
 
 # What is refused

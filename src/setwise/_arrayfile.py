@@ -38,7 +38,7 @@ larger blocks make for fewer checksums, which are all read on opening (0.02% of 
 CHECKSUMS = "checksums"
 """The array of the CRC-32 of every block of every other array, in the order of the header."""
 
-# Text of fixed width and moments are no safetensors types: they are kept as bytes.
+# Safetensors has no types for text and dates: they are kept as bytes.
 OTHER_TYPES = re.compile(r"^(<U[1-9]\d{0,6}|\|S[1-9]\d{0,6}|<M8\[(Y|M|W|D|h|m|s|ms|us|ns)\])$")
 
 

@@ -124,7 +124,7 @@ def opened(path: Path, kind: str) -> Iterator[BinaryIO]:
 def made_elsewhere(path: str | Path, part: str) -> Iterator[None]:
     """What a part of a file does to the code that takes it, as one sentence that names both.
 
-    For parts whose checksum is right: nobody but another program, or a person, writes them so.
+    The checksum of the part is right, so another program or a person wrote it like that.
     """
     try:
         yield

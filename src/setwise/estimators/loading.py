@@ -20,7 +20,6 @@ from setwise.estimators.nested import NestedLogit
 from setwise.estimators.networks import SDA, SDE, SDW, ChoiceModel
 from setwise.estimators.rankers import AdaRank, SVMRank
 from setwise.estimators.trained import TrainedEstimator
-from setwise.models import Model
 from setwise.scoring.model_file import Artifact
 
 CLASSES: Mapping[str, type[Estimator]] = {
@@ -69,7 +68,7 @@ def _check_model(estimator: Estimator) -> None:
         count = len(estimator.parameter_names_)
         if estimator.covariance_.shape != (count, count) or estimator.identified_.shape != (count,):
             raise InputError(f"the standard errors are not those of {count} parameters")
-    if isinstance(estimator, TrainedEstimator) or not isinstance(estimator.model_, Model):
+    if isinstance(estimator, TrainedEstimator) or not estimator.has_jax_model:
         return  # the arrays of the former were compared with their blueprint
     items = jax.ShapeDtypeStruct((3, estimator.schema_.width), jnp.float32)
     present = jax.ShapeDtypeStruct((3,), jnp.bool_)

@@ -24,9 +24,9 @@ from setwise.choices import Schema
 from setwise.scoring.graph import Graph, Operation, checked
 
 OF_GRAPH = "graph/"
-"""What names of arrays begin with that the graph needs beside those of the model."""
+"""Prefix of arrays that the graph needs and the model does not have."""
 OF_BESIDE = "beside/"
-"""What names of arrays begin with that belong to simpler models of the same data."""
+"""Prefix of arrays of simpler models of the same data."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +44,7 @@ class Artifact:
     sample: list[dict[str, Any]] = field(default_factory=list)
     """Some sets of the data as plain values (:func:`setwise.choices.reading.records`)."""
     beside: dict[str, np.ndarray] = field(default_factory=dict)
-    """Of simpler models of the same data, by name: "mnl", its weights of standardised columns."""
+    """Simpler models of the same data, by name: "mnl", the weights of its standardised columns."""
 
     def write(self, path: str | Path) -> None:
         """Write the file whole or not at all."""
@@ -63,7 +63,7 @@ class Artifact:
         _tensorfile.write(path, "model", arrays, meta)
 
     def with_graph(self, graph: Graph, arrays: dict[str, np.ndarray]) -> "Artifact":
-        """With a graph; of its arrays those are kept that the model's are not already."""
+        """Add a graph, and those of its arrays that the model does not have already."""
         known = {name for name, array in arrays.items() if _same(array, self.arrays.get(name))}
         constants = {f"{OF_GRAPH}{name}": a for name, a in arrays.items() if name not in known}
 
@@ -121,7 +121,7 @@ _PARTS = {
 def _taken(
     arrays: dict[str, np.ndarray], prefix: str, keep_prefix: bool = False
 ) -> dict[str, np.ndarray]:
-    """Take the arrays out whose names begin so."""
+    """Remove the arrays whose names have this prefix, and return them."""
     return {
         name if keep_prefix else name.removeprefix(prefix): arrays.pop(name)
         for name in list(arrays)

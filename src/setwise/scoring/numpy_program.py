@@ -2,7 +2,7 @@
 
 The table of operations says what each step computes. Here are faster ways for some: products are
 the fewest and largest calls of BLAS that the layout allows, adding axes of length one is an index,
-and results are written over values that nobody needs again.
+and results are written over values that are not needed again.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -88,7 +88,7 @@ def _by_matrix(order: tuple[int, ...], rows: int, matrix: np.ndarray, width: Any
 def _by_matrices(
     order: tuple[int, ...], rows: int, matrices: np.ndarray, kept: tuple[Any, ...], width: Any
 ) -> Product:
-    """A matrix for each member of an ensemble: one call a member, for the rows of all sets.
+    """A matrix for each member of an ensemble: one call per member, for the rows of all sets.
 
     The result lies in memory as rows x members x columns, whatever its axes: so do biases, and
     long runs of memory are what NumPy adds fastest.
@@ -117,7 +117,7 @@ def _rows_at_once(terms: int, columns: int) -> int:
 
 
 def _in_parts(x: np.ndarray, matrices: np.ndarray, out: np.ndarray, at_once: int) -> None:
-    """``x @ matrices`` into ``out``, so many rows in each call of BLAS."""
+    """``x @ matrices`` into ``out``, ``at_once`` rows in each call of BLAS."""
     *kept, rows, terms = x.shape
     whole = rows // at_once * at_once
     parts = x[..., :whole, :].reshape(*kept, -1, at_once, terms)
@@ -130,7 +130,7 @@ def _in_parts(x: np.ndarray, matrices: np.ndarray, out: np.ndarray, at_once: int
 def _of_values(
     left: tuple[int, ...], right: tuple[int, ...], kept: int, rows: int, columns: int
 ) -> Product:
-    """Of two values that the data decide: one call a set."""
+    """The product of two values that depend on the data: one call per set."""
     summed = len(left) - kept - rows
     matrices = rows == 1 and summed == 1
 
@@ -368,7 +368,7 @@ class Steps:
     inputs: tuple[tuple[int, str], ...]
     steps: tuple[tuple[Step, tuple[int, ...]], ...]
     largest: tuple[tuple[int, int], ...]
-    """How many numbers a set's values have: so many, times a power of its items."""
+    """Size of a set's largest values as pairs (count, power): count x items ** power numbers."""
 
     @classmethod
     def of(cls, graph: Graph, arrays: Mapping[str, np.ndarray]) -> "Steps":
@@ -389,7 +389,7 @@ class Steps:
         return cls(tuple(values), tuple(inputs), tuple(steps), _largest(graph))
 
     def sets_per_block(self, items: int) -> int:
-        """How many sets of so many items to take at a time."""
+        """How many sets of this many items to compute at a time."""
         numbers = max(count * items**power for count, power in self.largest)
         return max(1, NUMBERS_PER_BLOCK // numbers, FEWEST_ITEMS_PER_BLOCK // items)
 

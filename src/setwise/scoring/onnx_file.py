@@ -186,7 +186,7 @@ def _seen(nodes: Nodes, schema: Schema) -> tuple[str, str]:
 
 
 def _with_outside(nodes: Nodes, items: str, present: str, width: int) -> tuple[str, str]:
-    """The outside option as one more item of every set: average, but for its own column."""
+    """The outside option as one more item of every set: average, except in its own column."""
     pads = nodes.constant([0, 0, 0, 0, 0, 1], np.int64)
     items = nodes.add("Pad", items, pads)
     option = np.zeros((1, 1, width), np.float32)
@@ -291,7 +291,7 @@ class _Encoding(Builder):
         return [known, self.add("cast", gone, settings=(DOUBLE,))]
 
     def _levels(self, encoder: Encoder, x: int) -> int:
-        """One where the level is; what is no place of a level is "missing" or "other".
+        """1 in the column of the level; an index beyond the levels is "missing" or "other".
 
         Where there is none of these it is not a number, and no probability comes of it.
         """
@@ -311,7 +311,7 @@ class _Encoding(Builder):
         return self.add("and", self.add("ge", x, self._of(0)), self.add("lt", x, self._of(count)))
 
     def _looked_up(self, encoder: Encoder, x: int) -> int:
-        """The value of the level; zero for what is no place of a level."""
+        """The value of the level; zero for an index beyond the levels."""
         name = f"{encoder.feature.column}/values"
         values = self.constant(name, np.array([*encoder.values, 0.0], DOUBLE))
         known, none = self._among(x, len(encoder.values)), self._of(len(encoder.values))

@@ -1,4 +1,4 @@
-"""Predictions for a folder of Parquet files: one output a file, complete or absent.
+"""Predictions for a folder of Parquet files: one output per file, complete or absent.
 
 Beside every output a small record says what it was made of. A file whose record still holds is not
 done again; one that is missing, or whose input or model changed, is.
@@ -31,7 +31,7 @@ OnFile = Callable[[int, int], None]
 
 
 class Written(NamedTuple):
-    """What a call did: files and rows predicted, and files that were there already."""
+    """What a call did: the files and rows it predicted, and the files that existed before."""
 
     files: int
     rows: int
@@ -110,7 +110,7 @@ def _content(model: Path) -> bytes:
 
 
 def _names(folder: Path, out: Path) -> list[Path]:
-    """The Parquet files below a folder, in order; hidden ones are nobody's tables."""
+    """The Parquet files below a folder, in order; hidden ones are left out."""
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; name one with Parquet files")
     if out.exists() and not out.is_dir():
@@ -151,7 +151,7 @@ def _predict(sent: _Sent, send: Send) -> tuple[int, dict[str, Any]]:
 
 @lru_cache(maxsize=1)
 def _model(digest: str, load: Load, model: Shared) -> RowModel:
-    """The model, read once a process."""
+    """The model, read once per process."""
     with TemporaryDirectory(prefix="setwise-") as scratch:
         path = Path(scratch) / "model.setwise"
         path.write_bytes(model.get())
@@ -211,7 +211,7 @@ def _remember(out: Path, name: Path, record: dict[str, Any]) -> None:
 
 @contextmanager
 def _scratch(out: Path) -> Iterator[Path]:
-    """A folder for files in the making, beside where they go; those of killed runs are removed."""
+    """A folder for unfinished files, beside the final ones; those of killed runs are removed."""
     make_folder(out)
     make_folder(out / RECORDS)
     with _alone_in(out):

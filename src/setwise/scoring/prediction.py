@@ -35,7 +35,7 @@ PARQUET = {"compression": "zstd", "compression_level": 1}
 """Half the work of Polars's own choice for files of the same size."""
 
 OnRows = Callable[[int, int], None]
-"""Called with the rows done and in all."""
+"""Called with the number of rows done and the number in all."""
 
 Task, Done = TypeVar("Task"), TypeVar("Done")
 
@@ -52,11 +52,11 @@ class RowModel(Protocol):
         """From a table to numbers."""
 
     def row_log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
-        """log P(x | s) of every encoded row, the outside options' included."""
+        """log P(x | s) of every encoded row, outside options included."""
 
 
 class Predictions(NamedTuple):
-    """Of every row of a table but the outside options."""
+    """Probability and prediction of every row of a table, outside options excluded."""
 
     probability: Float[np.ndarray, " rows"]
     predicted: Bool[np.ndarray, " rows"]
@@ -98,7 +98,7 @@ class Predictions(NamedTuple):
 def predictions(
     model: RowModel, source: Path, rows: Int[np.ndarray, " rows"], frame: Any
 ) -> Predictions:
-    """Of a frame with these rows of the file, in the frame's order."""
+    """Predictions for a frame with these rows of the file, in the frame's order."""
     with naming_rows_of(source, rows):
         return Predictions.of_choices(model, read_like(model.schema, frame))
 
@@ -285,7 +285,7 @@ ADDED = Predictions._fields
 
 
 class PredictionStore:
-    """Predictions of a file's rows, kept on disk; they may come in any order."""
+    """Keeps the predictions of a file's rows on disk; they may come in any order."""
 
     def __init__(self, folder: Path, rows: int):
         self._folder = folder
@@ -407,15 +407,15 @@ def predict_file(
     _check_paths(source, out)
     write = _choices if source.suffix.lower() == SUFFIX else _parquet
     try:
-        return write(model, source, out, on_rows or _tell_nobody)
+        return write(model, source, out, on_rows or _ignore_progress)
     except Exception as error:
         if isinstance(error, InputError) or not (isinstance(error, OSError) or is_of_disk(error)):
             raise
         raise cannot_write(out, error) from error
 
 
-def _tell_nobody(done: int, total: int) -> None:
-    """Progress that nobody watches."""
+def _ignore_progress(done: int, total: int) -> None:
+    """Report progress to no one."""
 
 
 def _check_model(model: Any) -> None:

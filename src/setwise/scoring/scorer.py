@@ -1,6 +1,6 @@
-"""Encoded sets as padded arrays, sets of similar size together, and results back as rows.
+"""A model file as a function of arrays or tables, with NumPy alone.
 
-A model file as a function of arrays or tables, with NumPy alone.
+Sets of similar size are padded together, and results come back as one value per row.
 """
 
 from collections.abc import Iterator
@@ -63,9 +63,9 @@ def _with_context(items: np.ndarray, context: np.ndarray) -> Items:
 
 @dataclass(frozen=True, eq=False)
 class Scorer:
-    """A fitted model that needs no engine: the same numbers as the estimator's, to 1e-5.
+    """A fitted model that predicts without JAX: the estimator's numbers to within 1e-5.
 
-    It has no state that a call changes, so that threads may share it.
+    No call changes its state, so that threads may share it.
 
     >>> import tempfile, setwise as sw
     >>> choices = sw.datasets.load("modecanada")
@@ -98,7 +98,7 @@ class Scorer:
         return scorer
 
     def _try(self) -> None:
-        """Score two small sets: a model that cannot is refused when it is read, not later."""
+        """Score two small sets, so that a broken model is refused when it is read, not later."""
         items = np.linspace(-1, 1, 6 * self.schema.width, dtype=np.float32).reshape(2, 3, -1)
         for present in (np.ones((2, 3), bool), np.array([[True] * 3, [True, True, False]])):
             logs = self.program(items, present)
@@ -139,7 +139,7 @@ class Scorer:
         return np.exp(logs, out=logs)
 
     def predict_proba(self, data: Any) -> Float32[np.ndarray, " rows"]:
-        """P(x | s), one probability a row, in the table's order.
+        """P(x | s), one probability per row, in the table's order.
 
         ``data`` is any table with the columns of the training table (a frame, a mapping of
         columns, a path to a file) or :class:`~setwise.choices.Choices`.
@@ -153,7 +153,7 @@ class Scorer:
         return choices.in_table_order(finite(np.concatenate(parts), choices))
 
     def row_log_probabilities(self, encoded: Encoded) -> Float32[np.ndarray, " rows"]:
-        """log P(x | s) of every encoded row, the outside options' included."""
+        """log P(x | s) of every encoded row, outside options included."""
         flat = np.empty(int(encoded.offsets[-1]), np.float32)
         for items, present, rows in in_buckets(encoded):
             flat[rows] = self.program(items, present)[present]

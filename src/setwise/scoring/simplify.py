@@ -146,7 +146,7 @@ class _Folding:
 UNIFORM = (
     "reshape", "transpose", "broadcast", "slice", "largest", "smallest", "any", "all",
 )  # fmt: skip
-"""Operations that leave a value alone which is the same everywhere."""
+"""Operations that do not change a value that is the same everywhere."""
 
 
 def complete(graph: Graph) -> Graph:

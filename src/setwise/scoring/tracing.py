@@ -75,7 +75,7 @@ class _Lowering:
         self.constants: dict[str, np.ndarray] = {}
 
     def inlined(self, closed: ClosedJaxpr, given: list[int]) -> list[int]:
-        """The results of a program, its calls of others included."""
+        """The results of a JAX program, with the programs that it calls."""
         jaxpr: Jaxpr = closed.jaxpr
         values: dict[Var, int] = dict(zip(jaxpr.invars, given, strict=True))
         for variable, constant in zip(jaxpr.constvars, closed.consts, strict=True):
@@ -93,7 +93,7 @@ class _Lowering:
         return [value(atom) for atom in jaxpr.outvars]
 
     def constant(self, array: np.ndarray) -> int:
-        """An array that no weight of the model is."""
+        """An array that is not a weight of the model."""
         if array.ndim == 0:
             return self.build.literal(array.item(), _spec_of(array).dtype)
         for name, known in self.constants.items():
@@ -251,7 +251,7 @@ class _Lowering:
 
 
 def unsupported(name: str) -> InputError:
-    """The error for what has no plain operation."""
+    """The error for a primitive that no operation stands for."""
     return InputError(
         f"the model computes with JAX's '{name}', for which setwise.scoring has no operation; "
         "add a rule to setwise/scoring/tracing.py, or write the model with other functions"

@@ -76,7 +76,7 @@ class Trees:
 
     @classmethod
     def of(cls, arrays: Mapping[str, np.ndarray], width: int) -> "Trees":
-        """The trees of a file's arrays, for rows of so many columns; each number is checked."""
+        """The trees of a file's arrays, for rows of ``width`` columns; each number is checked."""
         if arrays.keys() != TYPES.keys():
             raise InputError("the file's arrays are not those of trees; train the model again")
         for name, dtype in TYPES.items():
@@ -113,9 +113,9 @@ class Trees:
         ends, sets = self.category_ends.astype(np.int64), self.threshold[self._categorical]
         whole = (sets == np.floor(sets)) & (sets >= 0) & (sets < len(ends))
         if not whole.all() or (np.diff(ends, prepend=0) < 0).any():
-            raise InputError("the trees' sets of categories are not sound")
+            raise InputError("the trees' sets of categories contradict each other")
         if (ends[-1] if len(ends) else 0) != len(self.categories):
-            raise InputError("the trees' sets of categories are not sound")
+            raise InputError("the trees' sets of categories contradict each other")
 
     @property
     def _categorical(self) -> Bool[np.ndarray, " splits"]:
