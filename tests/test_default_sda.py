@@ -259,3 +259,15 @@ def test_the_papers_model_has_nothing_of_this():
     assert (paper.ensemble, paper.dimension, paper.components) == (1, 24, 16)
     assert paper.blueprint.skeleton(3, paper.sizes()).b is None
     assert sw.SDA.paper(8, comparison="difference").blueprint is ZOO["sda_difference"]
+
+
+def test_members_are_chosen_by_the_names_of_their_kinds():
+    named = sw.SDA(kinds=("pieces", "straight"), ensemble=6)
+    assert named.members() == sw.SDA().members()[:6]
+    kinds = [name.split(",")[0] for name in named.member_names()]
+    assert kinds == 3 * ["pieces"] + 3 * ["straight"]
+    assert [one.blueprint for one in sw.SDA(kinds=("fine",), ensemble=2).members()] == 2 * [
+        ZOO["sda_fine"]
+    ]
+    with pytest.raises(sw.InputError, match=r"kinds\[0\]='coarse' must be one of: pieces"):
+        sw.SDA(kinds=("coarse",)).check_arguments()

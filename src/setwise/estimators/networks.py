@@ -1,9 +1,11 @@
 """Estimators of the paper's models, trained by gradients: SDW, SDE and SDA."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count, cycle, islice
-from typing import Any, ClassVar, Literal
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from setwise._arguments import Check, each, flag, number, one_of, optional, or_word, whole
 from setwise._errors import InputError
@@ -15,11 +17,31 @@ RANKNET = Options(objective="pairwise", stop_on="accuracy")
 PAPER = Training(learning_rate=1e-3, dropout=0.1)
 WEIGHT_DECAYS = (0.3, 1.0, 3.0)
 """Of the members of SDA's ensemble: little on rich data, much on little or noisy data."""
-FINE: dict[str, Any] = {"dropout": 0.4, "decay": 0.9, "decay_every": 1}
-FINE_PATIENCE, FINE_EPOCHS = 6, 40
-"""How members in fine pieces train: they know the training sets by heart after a few epochs.
 
-After forty the rate is a seventieth of what it was, and training only goes on where data are few.
+
+class SDAKind(NamedTuple):
+    """A kind of member of SDA's ensemble: its entry of the zoo, and how it trains otherwise.
+
+    ``patience`` and ``epochs`` are the most; the options of the estimator may be less.
+    """
+
+    blueprint: str
+    training: Mapping[str, Any] = MappingProxyType({})
+    patience: int = sys.maxsize
+    epochs: int = sys.maxsize
+
+
+SDA_KINDS: Mapping[str, SDAKind] = {
+    "pieces": SDAKind("sda"),
+    "straight": SDAKind("sda_straight"),
+    # They know the training sets by heart after a few epochs. After forty the rate is a seventieth
+    # of what it was, and training only goes on where data are few.
+    "fine": SDAKind("sda_fine", {"dropout": 0.4, "decay": 0.9, "decay_every": 1}, 6, 40),
+}
+"""The members of SDA's ensemble by name, in the order in which their rounds come.
+
+"pieces" are linear in pieces of x, "straight" are linear in x, and "fine" have fine pieces and a
+hidden layer in F.
 """
 
 
@@ -147,10 +169,11 @@ class SDA(TrainedEstimator):
 
     x is an item's features and where it stands in its set (z-score and position of each), and all
     of these in pieces: what is linear in x is piecewise linear in them. < b, x > is a logit of x,
-    from which training starts. Eight models are trained, with three weight decays: three in
-    pieces, three without, and two in fine pieces with a hidden layer in F, which learn what items
-    and sets that come back have of their own. The validation part says how much each counts: on
-    little data the decayed ones, which are nearly logits, on rich data the others.
+    from which training starts. Eight models are trained, with three weight decays. Three are of the
+    kind "pieces"; three are "straight", without pieces; two are "fine", in fine pieces with a
+    hidden layer in F, which learn what items and sets that come back have of their own. The
+    validation part says how much each counts: on little data the decayed ones, which are nearly
+    logits, on rich data the others.
     ``SDA.paper()`` is the paper's model, < w(s), mu(< F(x), r(s) >) >, with nothing of this.
 
     Args:
@@ -167,8 +190,11 @@ class SDA(TrainedEstimator):
         weight_decays: the members of the ensemble take these in turn, and a single model the first.
             With None, all have that of ``training``. "auto" is (0.3, 1.0, 3.0) for an ensemble if
             ``training`` gives no weight decay, and None otherwise.
-        ensemble: how many models to average. They come in rounds, one a weight decay; rounds have
-            seeds of their own. 6 leaves out those in fine pieces, which cost most to score.
+        kinds: the kinds of members of an ensemble ("pieces", "straight" and "fine"). Those in fine
+            pieces cost most to score; kinds=("pieces", "straight") with ensemble=6 leaves them
+            out. Only for within_set=True; a single model is of the first kind.
+        ensemble: how many models to average. They come in rounds: a round has one kind, one seed,
+            and one member per weight decay. :meth:`member_names` lists them.
         seed: of the initial weights, the order of the sets and dropout.
 
     >>> import setwise as sw
@@ -184,6 +210,7 @@ class SDA(TrainedEstimator):
         "within_set": flag,
         "components": whole(),
         "weight_decays": optional(or_word("auto", each(number(least=0)))),
+        "kinds": each(one_of(*SDA_KINDS)),
     }
 
     def __init__(
@@ -197,6 +224,7 @@ class SDA(TrainedEstimator):
         wiring: Literal["joint", "shared"] = "joint",
         training: Training = Training(),  # noqa: B008 (frozen)
         weight_decays: Sequence[float] | Literal["auto"] | None = "auto",
+        kinds: Sequence[str] = tuple(SDA_KINDS),
         ensemble: int = 8,
         seed: int = 0,
     ):
@@ -208,6 +236,7 @@ class SDA(TrainedEstimator):
         self.wiring = wiring
         self.training = training
         self.weight_decays = weight_decays
+        self.kinds = kinds
         self.ensemble = ensemble
         self.seed = seed
 
@@ -258,21 +287,47 @@ class SDA(TrainedEstimator):
         return super().set_training(**options)
 
     def members(self, task: int = 0) -> list[Member]:
-        """In rounds, one member per weight decay: with pieces, without, and with fine pieces."""
-        options, decays = self.training_options, self._weight_decays()
-        rounds: list[tuple[Blueprint | None, Options]] = [(None, options)]
-        if self.blueprint == ZOO["sda"]:
-            patience = min(options.patience, FINE_PATIENCE)
-            epochs = min(options.epochs, FINE_EPOCHS)
-            fine = replace(options, **FINE, patience=patience, epochs=epochs)
-            rounds += [(ZOO["sda_straight"], options), (ZOO["sda_fine"], fine)]
-        seeds = count(int(self.seed))
-        members = (
-            Member(replace(options, weight_decay=decay), seed, task, blueprint)
-            for seed, (blueprint, options) in zip(seeds, cycle(rounds), strict=False)
-            for decay in decays
+        """In rounds of one kind and one seed, one member per weight decay."""
+        return [self._member(kind, seed, decay, task) for kind, seed, decay in self._rounds()]
+
+    def member_names(self) -> list[str]:
+        """What each member of the ensemble is.
+
+        >>> for name in SDA().member_names():
+        ...     print(name)
+        pieces, weight decay 0.3, seed 0
+        pieces, weight decay 1, seed 0
+        pieces, weight decay 3, seed 0
+        straight, weight decay 0.3, seed 1
+        straight, weight decay 1, seed 1
+        straight, weight decay 3, seed 1
+        fine, weight decay 0.3, seed 2
+        fine, weight decay 1, seed 2
+        """
+        named = "{}, weight decay {:g}, seed {}"
+        return [named.format(kind or "sda", decay, seed) for kind, seed, decay in self._rounds()]
+
+    def _rounds(self) -> list[tuple[str | None, int, float]]:
+        """Kind, seed and weight decay of every member; models that have no kinds have None."""
+        kinds = self.kinds if self.blueprint == ZOO["sda"] else (None,)
+        each_member = (
+            (kind, seed, decay)
+            for seed, kind in zip(count(int(self.seed)), cycle(kinds), strict=False)
+            for decay in self._weight_decays()
         )
-        return list(islice(members, self.ensemble))
+        return list(islice(each_member, self.ensemble))
+
+    def _member(self, name: str | None, seed: int, decay: float, task: int) -> Member:
+        options = replace(self.training_options, weight_decay=decay)
+        if name is None:
+            return Member(options, seed, task)
+        kind = SDA_KINDS[name]
+        options = replace(
+            options, **kind.training, patience=min(options.patience, kind.patience),
+            epochs=min(options.epochs, kind.epochs),
+        )  # fmt: skip
+        blueprint = ZOO[kind.blueprint]
+        return Member(options, seed, task, None if blueprint == self.blueprint else blueprint)
 
     def sizes(self) -> Sizes:
         return Sizes(self.dimension, self.components, self.hidden, self.wiring)

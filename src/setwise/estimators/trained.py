@@ -233,7 +233,7 @@ class TrainedEstimator(Estimator):
         if len(weights) != self.ensemble or len(weights) > MOST_MEMBERS:
             raise InputError(f"ensemble={self.ensemble}, and there are {len(weights)} weights")
         if self.ensemble == 1:
-            return self.blueprint.skeleton(width, sizes)
+            return self.members()[0].recipe(self.blueprint).skeleton(width, sizes)
         kept = [
             member.recipe(self.blueprint).skeleton(width, sizes)
             for member, weight in zip(self.members(), weights, strict=True)

@@ -196,12 +196,6 @@ def check_fits(
     """Refuse fits that gave no model, or whose loss was not a number; None did not train.
 
     With ``name_tasks``, the error says which pair of training and validation sets it was.
-
-    >>> bad = Fit(None, ({"epoch": 0, "loss": math.nan},), -1, diverged=True)
-    >>> check_fits([Member(seed=3)], [bad])
-    Traceback (most recent call last):
-    ...
-    setwise._errors.InputError: training diverged in epoch 0 (its loss is nan); use a learning ...
     """
     for member, one in zip(members, fits, strict=True):
         if one is None or not one.history:
