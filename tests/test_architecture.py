@@ -147,6 +147,15 @@ def test_functions_are_short():
     assert long == {}
 
 
+def test_no_two_public_classes_share_a_name():
+    homes: dict[str, list[str]] = {}
+    for module, tree in TREES.items():
+        for node in ast.iter_child_nodes(tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(module)
+    assert {name: where for name, where in homes.items() if len(where) > 1} == {}
+
+
 def called(tree: ast.AST) -> set[str]:
     """Plain names that are called, such as ``print``."""
     calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
