@@ -56,7 +56,8 @@ def train(
 
 
 def parameters(model: sw.models.Model) -> int:
-    return sum(leaf.size for leaf in jax.tree.leaves(model) if isinstance(leaf, jax.Array))
+    arrays = (jax.Array, np.ndarray)
+    return sum(leaf.size for leaf in jax.tree.leaves(model) if isinstance(leaf, arrays))
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from setwise._page import (
@@ -69,6 +69,7 @@ def test_no_text_of_a_block_is_code(number):
         assert not re.search(r"(?<!\\)<", as_markdown("", [block]))
 
 
+@settings(deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=12))
 def test_any_text_keeps_the_tags(text):
     tags = [tag for tag, _ in Reader(as_html(blocks(f"x{text}"))).tags]

@@ -270,11 +270,11 @@ def test_training_options_and_their_defaults_are_described():
 
 def test_layers_are_described():
     rows = re.findall(r"^\| (\d+) \| ([^|]+) \|", PAGES["how-it-works"], re.MULTILINE)
-    base = [path.stem for path in (ROOT / "src" / "setwise").glob("_[!_]*.py")]
+    base = [path.stem for path in (ROOT / "src" / "setwise").glob("_[!_]*")]
     described = [
         (int(layer), room)
         for layer, rooms in rows
-        for room in (base if rooms == "`_*.py`" else re.findall(r"\w+", rooms))
+        for room in (base if rooms == "`_*`" else re.findall(r"\w+", rooms))
     ]
     wanted = [(i, room) for i, rooms in enumerate(LAYERS) for room in rooms]
     assert sorted(described) == sorted(set(wanted) - {(len(LAYERS) - 1, "__main__")})

@@ -222,7 +222,7 @@ class Schema:
         found, end = [], 0
         for encoder in self.items + self.context:
             begin, end = end, end + len(encoder.names)
-            mean, scale = np.array(self.mean[begin:end]), np.array(self.scale[begin:end])
+            mean, scale = (np.array(one[begin:end], np.float64) for one in (self.mean, self.scale))
             found.append(FeatureEncoder(encoder, mean, scale))
         return found[: len(self.items)], found[len(self.items) :]
 

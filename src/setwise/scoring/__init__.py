@@ -7,11 +7,26 @@ Scoring needs a model file and NumPy, not JAX:
 >>> scorer.predict_proba("searches.parquet")           # doctest: +SKIP
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from setwise.scoring.graph import Builder, Graph, Operation
-from setwise.scoring.onnx_file import export_onnx
 from setwise.scoring.operations import Spec
-from setwise.scoring.prediction import predict_file
 from setwise.scoring.scorer import Scorer, load_scorer
+
+if TYPE_CHECKING:
+    from setwise.scoring.onnx_file import export_onnx
+    from setwise.scoring.prediction import predict_file
+
+# Found on first use: a prediction from arrays should not wait for them.
+_LATER = {"export_onnx": "setwise.scoring.onnx_file", "predict_file": "setwise.scoring.prediction"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'setwise.scoring' has no attribute '{name}'")
+    return getattr(importlib.import_module(_LATER[name]), name)
+
 
 __all__ = [
     "Builder",
