@@ -17,9 +17,9 @@ import crafted
 import scored
 import setwise as sw
 from setwise import InputError, _tensorfile, scoring
+from setwise._trees import Trees
 from setwise.scoring.graph import MOST_OPERATIONS, checked
 from setwise.scoring.onnx_file import export_onnx
-from setwise.scoring.trees import Trees
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 

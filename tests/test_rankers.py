@@ -12,13 +12,13 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.svm import LinearSVC
 
 import setwise as sw
+from setwise._trees import Trees
 from setwise.choices import Schema
 from setwise.estimators import basic, rankers
 from setwise.estimators.basic import RandomChoice, SingleFeature, temperature
 from setwise.estimators.boosting import LambdaMART
 from setwise.estimators.rankers import AdaRank, SVMRank
 from setwise.scoring.model_file import Artifact
-from setwise.scoring.trees import Trees
 
 LINEAR = {
     "svmrank": lambda: SVMRank(),

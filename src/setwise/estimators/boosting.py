@@ -10,12 +10,12 @@ from jaxtyping import Float
 from setwise import _segments
 from setwise._arguments import number, one_of, seed, whole
 from setwise._errors import InputError
+from setwise._trees import Trees
 from setwise.choices import Choices, Encoded, Schema
 from setwise.estimators.base import FEWEST_SETS, Estimator, warn_if_perfect
 from setwise.estimators.basic import chosen_of, shares, temperature
 from setwise.metrics import Ranks
 from setwise.scoring.model_file import Artifact
-from setwise.scoring.trees import Trees
 
 Objective = Literal["rank_xendcg", "lambdarank"]
 LARGEST_SET = 10_000  # LightGBM's own limit for one query
@@ -43,7 +43,7 @@ class LambdaMART(Estimator):
         threads: that LightGBM uses in training; 0 leaves it to LightGBM (one per core).
         seed: of the objective, and of the held-out fifth where no validation part is given.
 
-    Fitted attributes: ``model_`` (the trees as arrays, :class:`setwise.scoring.trees.Trees`, which
+    Fitted attributes: ``model_`` (the trees as arrays, :class:`setwise._trees.Trees`, which
     NumPy scores: only training needs LightGBM), ``best_round_`` (how many trees are kept),
     ``history_`` (validation top-1 after each tree), ``temperature_``.
 

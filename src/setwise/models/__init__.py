@@ -2,6 +2,7 @@
 
 from setwise.models.aggregation import Aggregation
 from setwise.models.blueprint import About, Blueprint, Sizes
+from setwise.models.boosted_trees import BoostedTrees
 from setwise.models.ensemble import Ensemble
 from setwise.models.model import Dropout, Model
 from setwise.models.recipes import Recipe
@@ -12,6 +13,7 @@ __all__ = [
     "About",
     "Aggregation",
     "Blueprint",
+    "BoostedTrees",
     "Dropout",
     "Ensemble",
     "Model",

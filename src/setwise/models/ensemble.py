@@ -17,8 +17,9 @@ class Ensemble(Model):
     """P(x | s) = sum over members m of p_m P_m(x | s); g(x, s) is its logarithm.
 
     ``members`` holds one model per kind of member; its arrays have an additional first axis, along
-    the members of that kind. Without ``weight`` all members count equally; with it, p_m = weight_m,
-    in the order of ``members``.
+    the members of that kind. Models with trees are each a kind of their own, without this axis:
+    trees differ in the number of their splits. Without ``weight`` all members count equally; with
+    it, p_m = weight_m, in the order of ``members``.
 
     >>> from setwise.models import ZOO, Sizes
     >>> alone = [ZOO["sda"].build(2, Sizes(), jax.random.key(seed)) for seed in range(3)]
@@ -53,11 +54,19 @@ class Ensemble(Model):
         weight = jax.ShapeDtypeStruct((len(models),), jnp.float32)
         return eqx.tree_at(lambda one: one.weight, skeleton, weight, is_leaf=lambda x: x is None)
 
+    @property
+    def differentiable(self) -> bool:
+        """Whether those of all members have derivatives."""
+        return all(kind.differentiable for kind in self.members)
+
     def scores(self, items: Items, present: Mask, dropout: Dropout | None = None) -> Scores:
         def one(model: Model) -> Scores:
             return _masked.log_softmax(model.scores(items, present, dropout), present)
 
-        logs = jnp.concatenate([eqx.filter_vmap(one)(kind) for kind in self.members])
+        logs = jnp.concatenate([
+            eqx.filter_vmap(one)(kind) if kind.differentiable else one(kind)[None]
+            for kind in self.members
+        ])  # fmt: skip
         if self.weight is not None:
             logs = logs + jnp.log(self.weight)[:, None]
         # Absent items have log-probability -inf in every member; any finite score serves for them.
@@ -68,9 +77,12 @@ def _kinds(models: Sequence[Model]) -> list[list[int]]:
     """The numbers of the models of each kind; models of a kind differ only in their arrays."""
     kinds: dict[Any, list[int]] = {}
     for number, model in enumerate(models):
-        kinds.setdefault(jax.tree.structure(model), []).append(number)
+        kind = jax.tree.structure(model) if model.differentiable else number
+        kinds.setdefault(kind, []).append(number)
     return list(kinds.values())
 
 
 def _stacked(models: Sequence[Model]) -> Model:
+    if not models[0].differentiable:
+        return models[0]
     return cast(Model, jax.tree.map(lambda *leaves: jnp.stack(leaves), *models))

@@ -76,6 +76,11 @@ class Model(eqx.Module):
     def scores(self, items: Items, present: Mask, dropout: Dropout | None = None) -> Scores:
         """g(x, s) for every item of the set; ``dropout`` is given only while training."""
 
+    @property
+    def differentiable(self) -> bool:
+        """Whether scores have derivatives: those of trees are flat and jump."""
+        return True
+
     def probabilities(self, items: Items, present: Mask) -> Scores:
         """P(x | s), the softmax of the scores over the set."""
         return _masked.softmax(self.scores(items, present), present)

@@ -1,0 +1,456 @@
+"""Boosted trees as arrays: parsed once from LightGBM's text, checked when read, scored by NumPy.
+
+LightGBM ends the process on text that it cannot read, so no text of a file is ever given to it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from setwise._errors import InputError
+from setwise._shapes import Bool, Float, Float32, Float64, Int, Shaped
+
+ROWS_AT_A_TIME = 4096  # their columns stay in the processor's cache
+CATEGORICAL, DEFAULT_LEFT, ZERO_IS_MISSING, NAN_IS_MISSING = 1, 2, 4, 8
+NEARLY_ZERO = np.float32(1e-35)
+TYPES = {
+    "leaves": "int32", "feature": "int32", "threshold": "float64", "decision": "uint8",
+    "left": "int32", "right": "int32", "value": "float64", "category_ends": "int32",
+    "categories": "uint32",
+}  # fmt: skip
+SINGLE = ("threshold", "value")
+"""Arrays that are of float32 where models hold them: see :meth:`Trees.single`."""
+LARGEST = float(np.finfo(np.float32).max)
+
+Items = Float32[np.ndarray, "sets items width"]
+Present = Bool[np.ndarray, "sets items"]
+ByColumn = Float32[np.ndarray, "columns items sets"]
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """Trees one after the other: their splits, and their leaves' values, whose sum is the score.
+
+    A split sends a row to the left if its feature is at most the threshold. ``decision`` has bits
+    for what else there is: categories (the threshold then is the number of a set of them, which go
+    left), and where missing values go. ``left`` and ``right`` are splits of the same tree, or, as
+    ~n, its n-th leaf.
+    """
+
+    leaves: Int[np.ndarray, " trees"]
+    """How many leaves each tree has; it has one split less."""
+    feature: Int[np.ndarray, " splits"]
+    threshold: Float[np.ndarray, " splits"]
+    decision: Shaped[np.ndarray, " splits"]
+    left: Int[np.ndarray, " splits"]
+    right: Int[np.ndarray, " splits"]
+    value: Float[np.ndarray, " leaves"]
+    category_ends: Int[np.ndarray, " sets"]
+    """Where the bits of each set of categories end among ``categories``."""
+    categories: Shaped[np.ndarray, " words"]
+    """One bit for each category, 32 in a word."""
+
+    @classmethod
+    def parsed(cls, text: str) -> "Trees":
+        """The trees of LightGBM's own text."""
+        found: dict[str, list[Any]] = {name: [] for name in TYPES}
+        for block in text.split("\nTree=")[1:]:
+            lines = (line.partition("=") for line in block.splitlines() if "=" in line)
+            tree = {name: value.split() for name, _, value in lines}
+            if tree.get("is_linear", ["0"]) != ["0"]:
+                raise InputError("trees with linear models in their leaves cannot be scored")
+            found["leaves"].append(int(tree["num_leaves"][0]))
+            found["value"] += map(float, tree["leaf_value"])
+            if found["leaves"][-1] == 1:  # it has no split
+                continue
+            bits = [int(one) for one in tree["decision_type"]]
+            sets, words = len(found["category_ends"]), len(found["categories"])
+            found["threshold"] += [
+                float(one) + (sets if bit & CATEGORICAL else 0)
+                for one, bit in zip(tree["threshold"], bits, strict=True)
+            ]
+            found["category_ends"] += [
+                words + int(one) for one in tree.get("cat_boundaries", [])[1:]
+            ]
+            found["categories"] += map(int, tree.get("cat_threshold", []))
+            found["decision"] += bits
+            for name, called in _CALLED.items():
+                found[name] += map(int, tree[called])
+        return cls(**{name: np.array(found[name], dtype) for name, dtype in TYPES.items()})
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, np.ndarray], width: int) -> "Trees":
+        """The trees of a file's arrays, for rows of ``width`` columns; each number is checked."""
+        if arrays.keys() != TYPES.keys():
+            raise InputError("the file's arrays are not those of trees; train the model again")
+        for name, dtype in TYPES.items():
+            known = (dtype, "float32") if name in SINGLE else (dtype,)
+            if arrays[name].ndim != 1 or arrays[name].dtype.name not in known:
+                raise InputError(f"the trees' '{name}' is not a vector of {dtype}")
+        trees = cls(**arrays)
+        trees._check(width)
+        return trees
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What a file holds."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+    def single(self, times: float = 1.0) -> "Trees":
+        """The same trees for rows of float32, in float32, with no array empty.
+
+        A number of single precision is at most a threshold exactly if it is at most the next
+        lower threshold of single precision, so that no row goes another way. Leaves' values are
+        multiplied by ``times`` and rounded.
+        """
+        trees = self if len(self.feature) else self._with_a_split()
+        numeric = (trees.decision & CATEGORICAL) == 0
+        exact = np.clip(trees.threshold, -LARGEST, LARGEST)
+        threshold = exact.astype(np.float32)
+        above = numeric & (threshold > exact)
+        threshold[above] = np.nextafter(threshold[above], np.float32(-np.inf))
+        threshold[~numeric] += 1  # for a first set without categories: so there always is one
+        return replace(
+            trees,
+            threshold=threshold,
+            value=(trees.value * times).astype(np.float32),
+            category_ends=np.concatenate([[1], trees.category_ends + 1]).astype(np.int32),
+            categories=np.concatenate([[0], trees.categories]).astype(np.uint32),
+        )
+
+    def _with_a_split(self) -> "Trees":
+        """The sum of trees of one leaf each, as a tree with a split that does not matter."""
+        one, value = np.zeros(1, np.int32), np.full(2, self.value.sum(), self.value.dtype)
+        return Trees(
+            leaves=one + 2, feature=one, threshold=np.zeros(1), decision=one.astype(np.uint8),
+            left=one - 1, right=one - 2, value=value,
+            category_ends=self.category_ends, categories=self.categories,
+        )  # fmt: skip
+
+    def _check(self, width: int) -> None:
+        splits, leaves = self.leaves.astype(np.int64) - 1, int(self.leaves.sum(dtype=np.int64))
+        count = leaves - len(self.leaves)
+        if (splits < 0).any() or len(self.value) != leaves:
+            raise InputError("the trees do not have the leaves that they say")
+        lengths = {len(getattr(self, name)) for name in TYPES if name in _OF_SPLITS}
+        if lengths != {count}:
+            raise InputError(f"the trees do not have {count} splits")
+        own = np.arange(count) - np.repeat(np.cumsum(splits) - splits, splits)
+        of_tree = np.repeat(splits, splits)
+        for child in (self.left.astype(np.int64), self.right.astype(np.int64)):
+            # Splits come after the one that leads to them: no way through a tree is endless.
+            if not np.where(child < 0, ~child <= of_tree, (own < child) & (child < of_tree)).all():
+                raise InputError("a split of the trees leads out of its tree, or back")
+        if not ((self.feature >= 0) & (self.feature < width)).all():
+            raise InputError(f"a split of the trees is of a column beyond the {width} there are")
+        if not np.isfinite(self.value).all() or np.isnan(self.threshold).any():
+            raise InputError("the trees have numbers that are not finite")
+        if (self.decision >= 12).any():
+            raise InputError("a split of the trees is of an unknown kind")
+        ends, sets = self.category_ends.astype(np.int64), self.threshold[self._categorical]
+        whole = (sets == np.floor(sets)) & (sets >= 0) & (sets < len(ends))
+        if not whole.all() or (np.diff(ends, prepend=0) < 0).any():
+            raise InputError("the trees' sets of categories contradict each other")
+        if (ends[-1] if len(ends) else 0) != len(self.categories):
+            raise InputError("the trees' sets of categories contradict each other")
+
+    @property
+    def _categorical(self) -> Bool[np.ndarray, " splits"]:
+        return (self.decision & CATEGORICAL) > 0
+
+    def predict(self, rows: Float[np.ndarray, "rows columns"]) -> Float64[np.ndarray, " rows"]:
+        """The score of each row: the sum of the values of its leaves, tree after tree."""
+        out = np.zeros(len(rows))
+        for begin in range(0, len(rows), ROWS_AT_A_TIME):
+            block = np.ascontiguousarray(rows[begin : begin + ROWS_AT_A_TIME], np.float64)
+            self._add(block, out[begin : begin + ROWS_AT_A_TIME])
+        return out
+
+    def of_sets(
+        self, view: "TreeView", items: Items, present: Present
+    ) -> Float32[np.ndarray, "sets items"]:
+        """The scores of padded sets, whose items are encoded; 0 for absent ones."""
+        out = np.zeros(present.shape, np.float32)
+        at_once = max(1, ROWS_PER_BLOCK // max(1, present.shape[1]))
+        for begin in range(0, len(out), at_once):
+            some = slice(begin, begin + at_once)
+            there = present[some]
+            columns = view.of_sets(items[some], there)
+            out[some][there] = self.predict(columns.transpose(2, 1, 0)[there])
+        return out
+
+    def _add(self, rows: Float64[np.ndarray, "n d"], out: Float64[np.ndarray, " n"]) -> None:
+        nodes, flat = self._nodes, rows.reshape(-1)
+        first = np.arange(len(rows)) * rows.shape[1]
+        plain = not nodes.special.any() and not np.isnan(flat).any()
+        for root, depth in zip(nodes.roots.tolist(), nodes.depths.tolist(), strict=True):
+            at = np.full(len(rows), root)
+            for _ in range(depth):
+                values = flat[first + nodes.feature[at]]
+                left = values <= nodes.threshold[at] if plain else self._left(at, values)
+                at = nodes.children[2 * at + ~left]
+            out += nodes.value[at]
+
+    def _left(
+        self, at: Int[np.ndarray, " n"], values: Float64[np.ndarray, " n"]
+    ) -> Bool[np.ndarray, " n"]:
+        """Whether rows go to the left, with missing values and categories, as LightGBM has it."""
+        nodes = self._nodes
+        bits, gone = nodes.decision[at], np.isnan(values)
+        known = np.where(gone & ((bits & NAN_IS_MISSING) == 0), 0.0, values)
+        missing = gone & ((bits & NAN_IS_MISSING) > 0)
+        missing |= (np.abs(known) <= NEARLY_ZERO) & ((bits & ZERO_IS_MISSING) > 0)
+        left = np.where(missing, (bits & DEFAULT_LEFT) > 0, known <= nodes.threshold[at])
+        of_set = np.flatnonzero(bits & CATEGORICAL)
+        if len(of_set):
+            number, value = nodes.threshold[at[of_set]].astype(np.int64), values[of_set]
+            left[of_set] = self._among(number, np.where(np.isnan(value), -1.0, value))
+        return left
+
+    def _among(
+        self, number: Int[np.ndarray, " n"], values: Float64[np.ndarray, " n"]
+    ) -> Bool[np.ndarray, " n"]:
+        """Whether each value is in the set of categories of this number."""
+        ends = self.category_ends.astype(np.int64)
+        begins = np.concatenate([[0], ends[:-1]])
+        category = np.clip(np.trunc(values), -1, 2**31 - 1).astype(np.int64)
+        word = begins[number] + category // 32
+        inside = (values > -1) & (category >= 0) & (word < ends[number])
+        bits = self.categories[np.where(inside, word, 0)] >> (category % 32).astype(np.uint32)
+        return inside & ((bits & 1) > 0)
+
+    @cached_property
+    def _nodes(self) -> "_Nodes":
+        return _Nodes.of(self)
+
+
+@dataclass(frozen=True, eq=False)
+class _Nodes:
+    """Splits and leaves of all trees in one list; a leaf leads to itself on both sides."""
+
+    roots: Int[np.ndarray, " trees"]
+    depths: Int[np.ndarray, " trees"]
+    feature: Int[np.ndarray, " nodes"]
+    threshold: Float64[np.ndarray, " nodes"]
+    decision: Shaped[np.ndarray, " nodes"]
+    children: Int[np.ndarray, " two_nodes"]
+    value: Float64[np.ndarray, " nodes"]
+    special: Bool[np.ndarray, " nodes"]
+
+    @classmethod
+    def of(cls, trees: Trees) -> "_Nodes":
+        splits = trees.leaves.astype(np.int64) - 1
+        sizes = 2 * splits + 1
+        roots = np.cumsum(sizes) - sizes
+        total = int(sizes.sum())
+        own = np.arange(len(trees.feature)) - np.repeat(np.cumsum(splits) - splits, splits)
+        place = np.repeat(roots, splits) + own  # of each split: first in its tree
+        leaf = np.ones(total, bool)
+        leaf[place] = False
+        feature, decision = np.zeros(total, np.int64), np.zeros(total, np.uint8)
+        threshold, value = np.zeros(total), np.zeros(total)
+        feature[place], decision[place] = trees.feature, trees.decision
+        threshold[place], value[leaf] = trees.threshold, trees.value
+        children = np.repeat(np.arange(total), 2)
+        for side, given in enumerate((trees.left.astype(np.int64), trees.right.astype(np.int64))):
+            inner = np.where(given < 0, np.repeat(splits, splits) + ~given, given)
+            children[2 * place + side] = np.repeat(roots, splits) + inner
+        depth = np.zeros(total, np.int64)
+        for node in place.tolist():  # splits come before those that they lead to
+            depth[children[2 * node : 2 * node + 2]] = depth[node] + 1
+        depths = np.maximum.reduceat(depth, roots) if len(roots) else roots
+        special = (decision & ~np.uint8(DEFAULT_LEFT)) > 0
+        return cls(roots, depths, feature, threshold, decision, children, value, special)
+
+
+# What trees see of an item
+
+
+FLOOR = 1e-6
+"""Columns whose range within a set is at most this count as constant, as networks have it."""
+ROWS_PER_BLOCK = 1 << 15
+MOST_PAIRS = 100
+"""Items of a set up to which all pairs are compared to find ranks; more are sorted."""
+
+
+@dataclass(frozen=True)
+class TreeView:
+    """What trees see of each item of a set, as columns of float32.
+
+    First come the plain columns: numbers as they are, and one column for each block of one-hot
+    columns, with the place of the level from 1, or 0 if it is none of them. A level's column is
+    positive where the item has the level, standardised or not. Then, ``within`` sets, come the
+    z-score, the position and the rank of each number of the items, and last the number of items.
+
+        z = (x - mean) / sd     position = (x - min) / (max - min)
+        rank = items with a smaller x + half of the others with the same x
+
+    All three are 0 where the range of x in the set is at most a millionth. They are computed in
+    double precision and then rounded, so that the order of summation does not matter.
+
+    Args:
+        own: how many of the encoded columns are the item's own; those that follow are context.
+        categories: where each block of one-hot columns begins and ends.
+        within: whether trees see more than the plain columns.
+    """
+
+    own: int
+    categories: tuple[tuple[int, int], ...] = ()
+    within: bool = True
+
+    def check(self, width: int) -> None:
+        """Refuse a view that does not fit rows of ``width`` columns."""
+        ends = [0, *(end for _, end in self.categories)]
+        apart = all(
+            before <= begin < end
+            for before, (begin, end) in zip(ends, self.categories, strict=False)
+        )
+        if not 0 <= self.own <= width or not apart or ends[-1] > width:
+            raise InputError(f"the trees' columns are not those of rows of {width} columns")
+
+    def plain(self, width: int) -> list[tuple[int, int]]:
+        """Where each of the plain columns begins and ends among the encoded ones."""
+        blocks = dict(self.categories)
+        found, begin = [], 0
+        while begin < width:
+            end = blocks.get(begin, begin + 1)
+            found.append((begin, end))
+            begin = end
+        return found
+
+    def numbers(self) -> list[int]:
+        """The items' own columns that are numbers; they have columns within the set."""
+        if not self.within:
+            return []
+        levels = {column for block in self.categories for column in range(*block)}
+        return [column for column in range(self.own) if column not in levels]
+
+    def categorical(self, width: int) -> list[int]:
+        """Which of the columns hold categories."""
+        return [at for at, one in enumerate(self.plain(width)) if one in self.categories]
+
+    def names(self, encoded: Sequence[str]) -> list[str]:
+        """A name for each column, from those of the encoded columns.
+
+        >>> TreeView(2, ((2, 4),)).names(["price", "stars", "brand=a", "brand=b"])[:6]
+        ['price', 'stars', 'brand', 'price z-score', 'price position', 'price rank']
+        """
+        found = [
+            encoded[begin].partition("=")[0] if (begin, end) in self.categories else encoded[begin]
+            for begin, end in self.plain(len(encoded))
+        ]
+        if not self.within:
+            return found
+        for column in self.numbers():
+            found += [f"{encoded[column]} {what}" for what in ("z-score", "position", "rank")]
+        return [*found, "items"]
+
+    def width(self, encoded: int) -> int:
+        """How many columns there are, of this many encoded ones."""
+        return len(self.plain(encoded)) + (3 * len(self.numbers()) + 1 if self.within else 0)
+
+    def of_rows(
+        self, items: Float32[np.ndarray, "rows width"], offsets: Int[np.ndarray, " sets_and_one"]
+    ) -> Float32[np.ndarray, "rows columns"]:
+        """The columns of flat rows, set after set."""
+        sizes, width = np.diff(offsets), items.shape[1]
+        out = np.empty((len(items), self.width(width)), np.float32)
+        for size in np.unique(sizes).tolist():
+            sets = np.flatnonzero(sizes == size)
+            at_once = max(1, ROWS_PER_BLOCK // size)
+            for begin in range(0, len(sets), at_once):
+                rows = offsets[sets[begin : begin + at_once]][:, None] + np.arange(size)
+                found = self.of_sets(items[rows], np.ones(rows.shape, bool))
+                out[rows] = found.transpose(2, 1, 0)
+        return out
+
+    def of_sets(self, items: Items, present: Present) -> ByColumn:
+        """The columns of padded sets, each contiguous; those of absent items have no meaning."""
+        sets, size, width = items.shape
+        plain, numbers = self.plain(width), self.numbers()
+        out = np.empty((self.width(width), size, sets), np.float32)
+        for at, (begin, end) in enumerate(plain):
+            if (begin, end) in self.categories:
+                levels = items[:, :, begin:end] > 0
+                out[at] = (levels @ np.arange(1, end - begin + 1, dtype=np.float32)).T
+            else:
+                out[at] = items[:, :, begin].T
+        if self.within:
+            there = None if present.all() else present.T
+            x = np.ascontiguousarray(items[:, :, numbers].transpose(2, 1, 0))
+            _fill_standing(x, there, out[len(plain) : -1])
+            out[-1] = size if there is None else there.sum(0)
+        return out
+
+
+def tree_columns(
+    items: Float32[np.ndarray, "rows width"],
+    offsets: Int[np.ndarray, " sets_and_one"],
+    own: int,
+    categories: tuple[tuple[int, int], ...],
+) -> Float32[np.ndarray, "rows columns"]:
+    """What trees see of flat encoded rows: see :class:`TreeView`.
+
+    >>> items = np.array([[1.0], [2.0], [4.0], [7.0]], np.float32)
+    >>> tree_columns(items, np.array([0, 3, 4]), 1, ())[:, 2:].tolist()[2:]
+    [[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]]
+    """
+    return TreeView(own, categories).of_rows(items, offsets)
+
+
+def _fill_standing(
+    x: Float32[np.ndarray, "numbers items sets"],
+    present: Bool[np.ndarray, "items sets"] | None,
+    out: Float32[np.ndarray, "thrice items sets"],
+) -> None:
+    """z-score, position and rank of each number, one after the other, into ``out``."""
+    if present is not None:
+        x = np.where(present, x, np.float32(np.inf))
+    low = x.min(1, keepdims=True).astype(np.float64)
+    top = x if present is None else np.where(present, x, np.float32(-np.inf))
+    span = top.max(1, keepdims=True).astype(np.float64) - low
+    varied = span > FLOOR
+    position = np.where(varied, x - low, 0.0)
+    position /= np.where(varied, span, 1.0)
+    if present is not None:
+        position[:, ~present] = 0.0
+    count = x.shape[1] if present is None else present.sum(0)
+    centred = position - position.sum(1, keepdims=True) / count
+    if present is not None:
+        centred[:, ~present] = 0.0
+    variance = np.square(centred).sum(1, keepdims=True) / count
+    out[0::3] = centred / np.sqrt(np.where(varied, variance, 1.0))
+    out[1::3] = position
+    out[2::3] = np.where(varied, _ranks(x), np.float32(0))
+
+
+def _ranks(
+    x: Float32[np.ndarray, "numbers items sets"],
+) -> Float32[np.ndarray, "numbers items sets"]:
+    """How many of the set are smaller, and half of how many others are equal; absent is infinite.
+
+    Twice the rank is #(smaller) + #(smaller or equal) - 1, whose sums are whole numbers.
+    """
+    numbers, size, sets = x.shape
+    if size <= MOST_PAIRS:
+        twice = np.zeros(x.shape, np.uint8)
+        less = np.empty(x.shape, bool)
+        for other in range(size):
+            for compare in (np.less, np.less_equal):
+                compare(x[:, other : other + 1], x, out=less)
+                twice += less.view(np.uint8)
+        return (twice.astype(np.float32) - 1) / 2
+    ranks = np.empty(x.shape, np.float32)
+    ordered = np.sort(x, 1)
+    for number in range(numbers):
+        for one in range(sets):
+            values, own = ordered[number, :, one], x[number, :, one]
+            below = np.searchsorted(values, own) + np.searchsorted(values, own, "right")
+            ranks[number, :, one] = (below - 1) / 2
+    return ranks
+
+
+_CALLED = {"feature": "split_feature", "left": "left_child", "right": "right_child"}
+_OF_SPLITS = ("feature", "threshold", "decision", "left", "right")

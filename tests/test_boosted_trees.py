@@ -1,0 +1,195 @@
+"""Boosted trees as a model: what they see of an item, and equal scores wherever they are scored."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from setwise import InputError
+from setwise._tensorfile import named_arrays, with_arrays
+from setwise._trees import Trees, TreeView, tree_columns
+from setwise.models import ZOO, BoostedTrees, Ensemble, Sizes
+
+lightgbm = pytest.importorskip("lightgbm")
+
+WIDTH, OWN, CATEGORIES = 8, 6, ((2, 5),)  # two numbers, a category of 3 levels, a number, context
+
+
+def drawn(sizes, seed=0):
+    """Encoded rows of sets of these sizes, and where the sets begin."""
+    rng = np.random.default_rng(seed)
+    rows = int(np.sum(sizes))
+    items = rng.normal(size=(rows, WIDTH)).astype(np.float32)
+    items[:, 1] = rng.integers(0, 4, rows)  # with ties
+    items[:, 2:5] = -0.4
+    level = rng.integers(0, 4, rows)
+    items[np.arange(rows)[level > 0], 1 + level[level > 0]] = 1.6
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    items[:, OWN:] = np.repeat(items[offsets[:-1], OWN:], sizes, 0)
+    return items, offsets
+
+
+def trained(leaves=8, rounds=30, seed=0, **settings):
+    """Trees that LightGBM trained, as a booster and as a model."""
+    items, offsets = drawn(np.random.default_rng(seed).integers(1, 9, 300), seed)
+    x = tree_columns(items, offsets, OWN, CATEGORIES)
+    rng = np.random.default_rng(seed)
+    y = np.sin(3 * x[:, 0]) + (x[:, 2] == 2) + x[:, 8] * x[:, 4] + rng.normal(size=len(x)) / 4
+    data = lightgbm.Dataset(x, y, categorical_feature=[2])
+    settings = {"verbosity": -1, "num_leaves": leaves, "min_data_in_leaf": 5, "num_threads": 1,
+                "min_data_per_group": 5, "cat_smooth": 1} | settings  # fmt: skip
+    booster = lightgbm.train(settings, data, rounds)
+    trees = Trees.parsed(booster.model_to_string())
+    return booster, BoostedTrees.of(trees, OWN, CATEGORIES)
+
+
+def padded(items, offsets, width):
+    sizes = np.diff(offsets)
+    present = np.arange(width) < sizes[:, None]
+    out = np.full((len(sizes), width, items.shape[1]), 7.5, np.float32)  # padding is no zero
+    out[present] = items
+    return out, present
+
+
+def test_columns_by_hand():
+    items = np.array(
+        [
+            [1.0, -0.5, 2.0, 9.0],
+            [3.0, 1.5, -1.0, 9.0],
+            [3.0, -0.5, -1.0, 9.0],
+            [5.0, 1.5, -1.0, 4.0],
+        ],
+        np.float32,
+    )
+    found = tree_columns(items, np.array([0, 3, 4]), 3, ((1, 3),))
+    z, sd = np.array([-4 / 3, 2 / 3, 2 / 3]), np.sqrt(8 / 9)
+    expected = np.array([
+        [1, 2, 9, z[0] / sd, 0, 0, 3],
+        [3, 1, 9, z[1] / sd, 1, 1.5, 3],
+        [3, 0, 9, z[2] / sd, 1, 1.5, 3],
+        [5, 1, 4, 0, 0, 0, 1],
+    ])  # fmt: skip
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    view = TreeView(3, ((1, 3),))
+    assert view.categorical(4) == [1]
+    assert view.names(["price", "brand=a", "brand=b", "age"]) == [
+        "price", "brand", "age", "price z-score", "price position", "price rank", "items"
+    ]  # fmt: skip
+
+
+def test_a_column_that_hardly_varies_is_constant():
+    items = np.array([[1.0], [1.0 + 5e-7]], np.float32)
+    assert (tree_columns(items, np.array([0, 2]), 1, ())[:, 1:4] == 0).all()
+
+
+@pytest.mark.parametrize("size", [2, 99, 150])
+def test_ranks_of_large_sets_are_those_of_small_ones(size):
+    x = np.random.default_rng(0).integers(0, 40, size).astype(np.float32)
+    found = tree_columns(x[:, None], np.array([0, size]), 1, ())[:, 3]
+    less = (x[None] < x[:, None]).sum(1)
+    equal = (x[None] == x[:, None]).sum(1) - 1
+    np.testing.assert_array_equal(found, less + equal / 2)
+
+
+def test_padding_never_changes_a_column():
+    items, offsets = drawn([3, 1, 5, 2])
+    flat = tree_columns(items, offsets, OWN, CATEGORIES)
+    for width in (5, 9):
+        whole, present = padded(items, offsets, width)
+        found = TreeView(OWN, CATEGORIES).of_sets(whole, present).transpose(2, 1, 0)
+        np.testing.assert_array_equal(found[present], flat)
+
+
+@pytest.mark.parametrize("leaves", [2, 8, 31, 60, 90])
+def test_models_score_as_lightgbm_does(leaves):
+    booster, model = trained(leaves)
+    model.check(WIDTH)
+    items, offsets = drawn([4, 2, 7, 1, 5] * 20, seed=1)
+    expected = booster.predict(tree_columns(items, offsets, OWN, CATEGORIES))
+    whole, present = padded(items, offsets, 9)
+    found = np.asarray(jax.jit(jax.vmap(model.scores))(whole, present))
+    np.testing.assert_allclose(found[present], expected, rtol=0, atol=1e-6)
+    assert leaves == 2 or (np.asarray(model.trees["decision"]) & 1).any()
+
+
+def test_trees_without_a_split_are_a_model():
+    booster, model = trained(rounds=3, min_data_in_leaf=10**6)
+    items, offsets = drawn([4])
+    found = model.scores(jnp.asarray(items), jnp.ones(4, bool))
+    expected = booster.predict(tree_columns(items, offsets, OWN, CATEGORIES))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+    assert all(array.size for array in named_arrays(model).values())
+
+
+def test_thresholds_of_single_precision_decide_alike():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=2000).astype(np.float32)
+    threshold = np.concatenate([x[:500].astype(np.float64), x[:500] + 1e-12, x[:500] - 1e-12])
+    threshold = np.concatenate([threshold, [np.inf, -np.inf]])
+    one = np.ones(len(threshold), np.int32)
+    many = Trees(
+        2 * one, 0 * one, threshold, (0 * one).astype(np.uint8), -one, -2 * one,
+        np.zeros(2 * len(one)), np.zeros(0, np.int32), np.zeros(0, np.uint32),
+    )  # fmt: skip
+    single = many.single().threshold
+    assert single.dtype == np.float32
+    np.testing.assert_array_equal(x[:, None] <= single, x[:, None] <= threshold)
+
+
+def test_files_keep_the_arrays():
+    _, model = trained()
+    arrays = named_arrays(model)
+    again = with_arrays(BoostedTrees.skeleton(arrays, OWN, CATEGORIES), arrays)
+    again.check(WIDTH)
+    assert jax.tree.structure(again) == jax.tree.structure(model)
+    for name, array in named_arrays(again).items():
+        np.testing.assert_array_equal(array, arrays[name])
+    del arrays["trees.value"]
+    with pytest.raises(InputError, match="not those of trees"):
+        BoostedTrees.skeleton(arrays, OWN, CATEGORIES)
+
+
+def test_trees_that_do_not_fit_are_refused():
+    _, model = trained()
+    far = model.trees | {"feature": model.trees["feature"] + 20}
+    with pytest.raises(InputError, match="beyond the"):
+        BoostedTrees(far, OWN, CATEGORIES).check(WIDTH)
+    with pytest.raises(InputError, match="not those of rows"):
+        model.check(4)
+
+
+def test_trees_have_no_derivatives():
+    _, model = trained()
+    items, present = jnp.zeros((3, WIDTH)), jnp.ones(3, bool)
+    assert not model.differentiable
+    assert not Ensemble.of(
+        [model, ZOO["mnl"].build(WIDTH, Sizes(), jax.random.key(0))]
+    ).differentiable
+    for slope in (jax.grad, jax.jacfwd):
+        with pytest.raises(InputError, match="no derivatives"):
+            slope(lambda x: model.scores(x, present).sum())(items)
+
+
+def test_trees_are_members_of_ensembles():
+    first, second = trained()[1], trained(4, 7)[1]
+    mnl, sda = (ZOO[name].build(WIDTH, Sizes(), jax.random.key(0)) for name in ("mnl", "sda"))
+    models, weight = [mnl, first, sda, mnl, second], np.array([0.1, 0.3, 0.2, 0.15, 0.25])
+    items, offsets = drawn([4, 2, 7])
+    whole, present = padded(items, offsets, 7)
+    mean = sum(
+        one * np.asarray(jax.vmap(model.probabilities)(whole, present))
+        for one, model in zip(weight, models, strict=True)
+    )
+    ensemble = Ensemble.of(models, weight)
+    found = jax.jit(jax.vmap(ensemble.probabilities))(whole, present)
+    np.testing.assert_allclose(found, mean, rtol=0, atol=1e-6)
+    arrays = named_arrays(ensemble)
+    skeletons = [
+        BoostedTrees.skeleton(named_arrays(one), OWN, CATEGORIES)
+        if isinstance(one, BoostedTrees)
+        else jax.eval_shape(lambda one=one: one)
+        for one in models
+    ]
+    again = with_arrays(Ensemble.skeleton(skeletons, weighed=True), arrays)
+    found_again = jax.jit(jax.vmap(again.probabilities))(whole, present)
+    np.testing.assert_array_equal(found_again, found)
