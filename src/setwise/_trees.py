@@ -13,6 +13,8 @@ import numpy as np
 from setwise._errors import InputError
 from setwise._shapes import Bool, Float, Float32, Float64, Int, Shaped
 
+WITHIN = ("z-score", "position", "rank", "min", "max", "mean")
+"""What trees see of a number in addition to its value."""
 ROWS_AT_A_TIME = 4096  # their columns stay in the processor's cache
 CATEGORICAL, DEFAULT_LEFT, ZERO_IS_MISSING, NAN_IS_MISSING = 1, 2, 4, 8
 NEARLY_ZERO = np.float32(1e-35)
@@ -281,13 +283,15 @@ class TreeView:
 
     First come the plain columns: numbers as they are, and one column for each block of one-hot
     columns, with the place of the level from 1, or 0 if it is none of them. A level's column is
-    positive where the item has the level, standardised or not. Then, ``within`` sets, come the
-    z-score, the position and the rank of each number of the items, and last the number of items.
+    positive where the item has the level, standardised or not. Then, ``within`` sets, come six
+    columns for each number of the items, and last the number of items. The six are where the item
+    stands in its set, and how the set is:
 
         z = (x - mean) / sd     position = (x - min) / (max - min)
         rank = items with a smaller x + half of the others with the same x
+        min, max and mean of x in the set
 
-    All three are 0 where the range of x in the set is at most a millionth. They are computed in
+    z and position are 0 where the range of x in the set is at most a millionth. All are computed in
     double precision and then rounded, so that the order of summation does not matter.
 
     Args:
@@ -344,12 +348,25 @@ class TreeView:
         if not self.within:
             return found
         for column in self.numbers():
-            found += [f"{encoded[column]} {what}" for what in ("z-score", "position", "rank")]
+            found += [f"{encoded[column]} {what}" for what in WITHIN]
         return [*found, "items"]
+
+    def columns_of(self, column: int, width: int) -> dict[int, bool]:
+        """Where an encoded number is seen, by place; whether an item's own rises with it there.
+
+        It does so in the column itself, in positions and in ranks, while those of the other items
+        fall or stay.
+        """
+        found = {self.plain(width).index((column, column + 1)): True}
+        if column in self.numbers():
+            first = len(self.plain(width)) + len(WITHIN) * self.numbers().index(column)
+            found |= {first + n: what in ("position", "rank") for n, what in enumerate(WITHIN)}
+        return found
 
     def width(self, encoded: int) -> int:
         """How many columns there are, of this many encoded ones."""
-        return len(self.plain(encoded)) + (3 * len(self.numbers()) + 1 if self.within else 0)
+        within = len(WITHIN) * len(self.numbers()) + 1 if self.within else 0
+        return len(self.plain(encoded)) + within
 
     def of_rows(
         self, items: Float32[np.ndarray, "rows width"], offsets: Int[np.ndarray, " sets_and_one"]
@@ -394,8 +411,8 @@ def tree_columns(
     """What trees see of flat encoded rows: see :class:`TreeView`.
 
     >>> items = np.array([[1.0], [2.0], [4.0], [7.0]], np.float32)
-    >>> tree_columns(items, np.array([0, 3, 4]), 1, ())[:, 2:].tolist()[2:]
-    [[1.0, 2.0, 3.0], [0.0, 0.0, 1.0]]
+    >>> tree_columns(items, np.array([0, 3, 4]), 1, ())[:, 2:6].tolist()[2:]
+    [[1.0, 2.0, 1.0, 4.0], [0.0, 0.0, 7.0, 7.0]]
     """
     return TreeView(own, categories).of_rows(items, offsets)
 
@@ -403,9 +420,9 @@ def tree_columns(
 def _fill_standing(
     x: Float32[np.ndarray, "numbers items sets"],
     present: Bool[np.ndarray, "items sets"] | None,
-    out: Float32[np.ndarray, "thrice items sets"],
+    out: Float32[np.ndarray, "six_each items sets"],
 ) -> None:
-    """z-score, position and rank of each number, one after the other, into ``out``."""
+    """The six columns of each number (see ``WITHIN``), one after the other, into ``out``."""
     if present is not None:
         x = np.where(present, x, np.float32(np.inf))
     low = x.min(1, keepdims=True).astype(np.float64)
@@ -417,13 +434,16 @@ def _fill_standing(
     if present is not None:
         position[:, ~present] = 0.0
     count = x.shape[1] if present is None else present.sum(0)
-    centred = position - position.sum(1, keepdims=True) / count
+    middle = position.sum(1, keepdims=True) / count
+    centred = position - middle
     if present is not None:
         centred[:, ~present] = 0.0
     variance = np.square(centred).sum(1, keepdims=True) / count
-    out[0::3] = centred / np.sqrt(np.where(varied, variance, 1.0))
-    out[1::3] = position
-    out[2::3] = np.where(varied, _ranks(x), np.float32(0))
+    every = len(WITHIN)
+    out[0::every] = centred / np.sqrt(np.where(varied, variance, 1.0))
+    out[1::every] = position
+    out[2::every] = _ranks(x)
+    out[3::every], out[4::every], out[5::every] = low, low + span, low + middle * span
 
 
 def _ranks(

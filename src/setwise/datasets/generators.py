@@ -1,4 +1,4 @@
-"""Classical models as generators: multinomial, nested and mixed logit.
+"""Classical models as generators: multinomial, nested and mixed logit; and sharp effects.
 
 Every item has features x ~ N(0, 1), in the columns x0, x1, ...
 
@@ -67,6 +67,37 @@ def mnl(
     x = rng.normal(size=(len(owner), len(weights)))
     truth = softmax(x @ weights, owner)
     return with_features(x, owner, choose(rng, truth, owner), truth, {"beta": weights})
+
+
+def sharp(sets: int = 1000, seed: int = 0, items: SetSizes = 6) -> Generated:
+    """Sharp effects: a price threshold, an exact level, and an interaction of two features.
+
+        V(x) = 2 [price < 40] + 1.5 [stars = 3] + 1.5 [price < 60 and rating > 8] + 0.05 rating
+
+    Prices are uniform from 10 to 100, stars from 1 to 5, ratings from 5 to 10; P is the softmax of
+    V, so that IIA holds. Smooth models must approximate the steps.
+
+    Args:
+        sets: how many choices.
+        seed: the same seed gives the same data.
+        items: items per set, or the least and the most, (2, 10), uniform between.
+
+    >>> sharp(sets=200)
+    Generated(200 sets, 1,200 rows; items: price, stars, rating; parameters: steps)
+    """
+    rng = generator(seed)
+    owner = set_of_rows(rng, sets, items)
+    rows = len(owner)
+    price = rng.uniform(10, 100, rows).round(2)
+    stars, rating = rng.integers(1, 6, rows).astype(float), rng.uniform(5, 10, rows).round(1)
+    steps = np.array([2.0, 1.5, 1.5, 0.05])
+    shown = (price < 40, stars == 3, (price < 60) & (rating > 8), rating)
+    truth = softmax(np.column_stack(shown) @ steps, owner)
+    columns = {
+        "set_id": owner, "price": price, "stars": stars, "rating": rating,
+        "chosen": choose(rng, truth, owner),
+    }  # fmt: skip
+    return Generated(columns, ("price", "stars", "rating"), truth, {"steps": steps})
 
 
 @checked(features=optional(whole()), nests=whole())

@@ -1,4 +1,4 @@
-"""The data sets by name: two shipped tables and five generators."""
+"""The data sets by name: two shipped tables and six generators."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from setwise._errors import InputError
 from setwise.choices import Choices, read
 from setwise.datasets.from_model import sda
 from setwise.datasets.generated import Generated
-from setwise.datasets.generators import FEATURES, decoy, mixed, mnl, nested
+from setwise.datasets.generators import FEATURES, decoy, mixed, mnl, nested, sharp
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,7 @@ def _drawn(
 
 GENERATORS: Mapping[str, Callable[..., Generated]] = {
     "mnl": mnl, "nested": nested, "mixed": mixed, "decoy": decoy, "sda": sda,
+    "sharp": sharp,
 }  # fmt: skip
 
 DATASETS: Mapping[str, Dataset] = {
@@ -76,6 +77,10 @@ DATASETS: Mapping[str, Dataset] = {
         _drawn("mixed", "Discrete mixed logit: people of two kinds"),
         _drawn("decoy", "Attraction, compromise and similarity in sets of three", ("x1", "x2")),
         _drawn("sda", "Set-dependent aggregation with random weights"),
+        _drawn(
+            "sharp", "A price threshold, an exact level and an interaction",
+            ("price", "stars", "rating"),
+        ),
     )
 }  # fmt: skip
 
@@ -84,7 +89,7 @@ def names() -> tuple[str, ...]:
     """The names of all data sets.
 
     >>> names()
-    ('swissmetro', 'modecanada', 'mnl', 'nested', 'mixed', 'decoy', 'sda')
+    ('swissmetro', 'modecanada', 'mnl', 'nested', 'mixed', 'decoy', 'sda', 'sharp')
     """
     return tuple(DATASETS)
 
@@ -106,7 +111,7 @@ def find(name: str) -> Dataset:
     Traceback (most recent call last):
     ...
     setwise._errors.InputError: there is no data set 'mode_canada'; there are: \
-swissmetro, modecanada, mnl, nested, mixed, decoy, sda
+swissmetro, modecanada, mnl, nested, mixed, decoy, sda, sharp
     """
     if name not in DATASETS:
         raise InputError(f"there is no data set {name!r}; there are: {', '.join(DATASETS)}")

@@ -1,8 +1,9 @@
 """The scikit-learn face of the models, and the one place where a name becomes an estimator."""
 
+from setwise.estimators.auto import Auto, AutoMember, AutoSummary
 from setwise.estimators.base import Estimator
 from setwise.estimators.basic import RandomChoice, SingleFeature
-from setwise.estimators.boosting import LambdaMART
+from setwise.estimators.boosting import BoostedLogit, LambdaMART
 from setwise.estimators.catalogue import CATALOGUE, Entry, configured, everyone, named, zoo
 from setwise.estimators.fit_many import fit_together
 from setwise.estimators.loading import CLASSES, load
@@ -23,6 +24,10 @@ __all__ = [
     "SDE",
     "SDW",
     "AdaRank",
+    "Auto",
+    "AutoMember",
+    "AutoSummary",
+    "BoostedLogit",
     "ChoiceModel",
     "Entry",
     "Estimator",

@@ -1,6 +1,7 @@
-"""The outside rival: gradient-boosted trees that rank, by LightGBM (the extra ``rivals``)."""
+"""Gradient-boosted trees by LightGBM: on the choice likelihood, and rankers as a rival."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
@@ -8,20 +9,223 @@ import numpy as np
 from jaxtyping import Float
 
 from setwise import _segments
-from setwise._arguments import number, one_of, seed, whole
+from setwise._arguments import by_name, flag, number, one_of, optional, seed, shown, whole
 from setwise._errors import InputError
-from setwise._trees import Trees
+from setwise._tensorfile import named_arrays, with_arrays
+from setwise._trees import Trees, TreeView
 from setwise.choices import Choices, Encoded, Schema
 from setwise.estimators.base import FEWEST_SETS, Estimator, warn_if_perfect
 from setwise.estimators.basic import chosen_of, shares, temperature
 from setwise.metrics import Ranks
+from setwise.models import BoostedTrees
 from setwise.scoring.model_file import Artifact
+from setwise.training.boosting import Boosting, OnRound, boost, lightgbm, rows_of
+from setwise.training.progress import round_bar
 
 Objective = Literal["rank_xendcg", "lambdarank"]
 LARGEST_SET = 10_000  # LightGBM's own limit for one query
 FITTED = ("temperature", "best_round", "history")
+FITTED_LOGIT = ("best_round", "history", "importances")
+CERTAIN = 0.01  # nats per choice
 OF_TREES = "trees/"
 """What names of arrays begin with in a model file."""
+
+
+def _sign(name: str, value: Any) -> None:
+    """1 or -1."""
+    if isinstance(value, bool) or value not in (1, -1):
+        raise InputError(f"{name} must be 1 or -1, not {shown(value)}")
+
+
+class BoostedLogit(Estimator):
+    """Boosted trees on the choice likelihood: P(x | s) = softmax of g(x, s), g a sum of trees.
+
+    Trees see the columns of an item, where it stands in its set (the z-score, position and rank of
+    each number), the mean and the range of each number in the set, the number of items, and the
+    context. So removing an item changes the scores of the others, and IIA need not hold. Categories
+    are split as LightGBM does, by sets of levels.
+
+    Args:
+        within_set: whether trees see where items stand in their set, and how the set is. With
+            False they see the columns of the item and the context alone, and IIA holds.
+        rounds: the most trees.
+        learning_rate: how much of each tree counts.
+        leaves: of each tree, at most.
+        min_rows: rows in each leaf, at least.
+        l2: the penalty on the squares of leaf values.
+        columns: share of the columns that each tree sees, drawn at random.
+        random_splits: whether thresholds are drawn at random (extremely randomised trees). Good
+            on noisy data of many features.
+        monotone: by item column, 1 if the probability of an item must not fall where its value
+            rises, and -1 if it must not rise: ``monotone={"price": -1}``. All else equal, the
+            prediction obeys this.
+        patience: stop after this many rounds without a better NLL on the validation part, and
+            keep the trees up to the best round.
+        threads: that LightGBM uses in training; 0 is one per core, and one for few rows.
+        seed: of the random draws, and of the held-out fifth where no validation part is given.
+
+    Fitted attributes: ``model_`` (:class:`setwise.models.BoostedTrees`, which NumPy scores: only
+    training needs LightGBM), ``best_round_`` (how many trees are kept), ``history_`` (the
+    validation NLL after each round), ``importances_`` (by what trees see, its share of what all
+    splits improved the likelihood by).
+
+    >>> import setwise as sw
+    >>> train, valid, test = sw.split(sw.datasets.load("modecanada").sample(800))
+    >>> model = BoostedLogit(rounds=20, monotone={"cost": -1}).fit(train, valid)
+    >>> model.evaluate(test).nll < 1
+    True
+    """
+
+    CHECKS: ClassVar = {
+        "within_set": flag,
+        "rounds": whole(),
+        "learning_rate": number(above=0),
+        "leaves": whole(2),
+        "min_rows": whole(),
+        "l2": number(least=0),
+        "columns": number(above=0, most=1),
+        "random_splits": flag,
+        "monotone": optional(by_name(_sign)),
+        "patience": whole(),
+        "threads": whole(0),
+        "seed": seed,
+    }
+
+    model_: BoostedTrees
+    best_round_: int
+    history_: list[float]
+    importances_: dict[str, float]
+
+    def __init__(
+        self,
+        *,
+        within_set: bool = True,
+        rounds: int = 2000,
+        learning_rate: float = 0.05,
+        leaves: int = 31,
+        min_rows: int = 20,
+        l2: float = 10.0,
+        columns: float = 0.5,
+        random_splits: bool = False,
+        monotone: Mapping[str, int] | None = None,
+        patience: int = 40,
+        threads: int = 0,
+        seed: int = 0,
+    ):
+        self.within_set = within_set
+        self.rounds = rounds
+        self.learning_rate = learning_rate
+        self.leaves = leaves
+        self.min_rows = min_rows
+        self.l2 = l2
+        self.columns = columns
+        self.random_splits = random_splits
+        self.monotone = monotone
+        self.patience = patience
+        self.threads = threads
+        self.seed = seed
+
+    @property
+    def holds_out(self) -> bool:
+        """True: a validation part says how many trees count."""
+        return True
+
+    @property
+    def boosting(self) -> Boosting:
+        """The arguments that say how trees are grown."""
+        return Boosting(**{one.name: getattr(self, one.name) for one in fields(Boosting)})
+
+    def _fit(
+        self,
+        choices: Choices,
+        validation: Choices | None,
+        checkpoint: Path | None,
+        progress: bool | None,
+    ) -> None:
+        if validation is None:
+            choices, validation = self.parts_of_fit(choices)
+        assert validation is not None
+        schema, seen = Schema.learn(choices)
+        valid = schema.encode(validation)
+        with round_bar("BoostedLogit", self.rounds, progress) as on_round:
+            self.learn(schema, seen.encoded(), valid, on_round=on_round)
+        warn_if_perfect(len(valid) >= FEWEST_SETS and min(self.history_) < CERTAIN, "validation")
+
+    def learn(
+        self,
+        schema: Schema,
+        train: Encoded,
+        valid: Encoded,
+        deadline: float = np.inf,
+        on_round: OnRound | None = None,
+    ) -> "BoostedLogit":
+        """Learn from encoded sets; ``deadline`` and ``on_round`` as in boosting."""
+        view = tree_view(schema, self.within_set)
+        monotone = _columns_of(self.monotone or {}, schema)
+        found = boost(train, valid, view, self.boosting, monotone, deadline, on_round)
+        self.schema_, self.best_round_, self.history_ = schema, found.best_round, found.history
+        self.model_ = BoostedTrees.of(found.trees, view.own, view.categories, view.within)
+        names = view.names([*schema.item_names, *schema.context_names])
+        shares = found.gains / max(found.gains.sum(), np.finfo(float).tiny)
+        ordered = np.argsort(-shares, kind="stable").tolist()
+        self.importances_ = {names[n]: float(shares[n]) for n in ordered if shares[n] > 0}
+        return self
+
+    def _to_artifact(self) -> Artifact:
+        fitted = {name: getattr(self, f"{name}_") for name in FITTED_LOGIT}
+        arrays = named_arrays(self.model_)
+        return Artifact("BoostedLogit", self.get_params(deep=False), self.schema_, fitted, arrays)
+
+    @classmethod
+    def from_artifact(cls, artifact: Artifact) -> "BoostedLogit":
+        estimator = cls(**artifact.params)
+        estimator.schema_ = artifact.schema
+        for name in FITTED_LOGIT:
+            setattr(estimator, f"{name}_", artifact.fitted[name])
+        skeleton = tree_skeleton(artifact.arrays, artifact.schema, estimator.within_set)
+        estimator.model_ = with_arrays(skeleton, artifact.arrays)
+        estimator.model_.check(artifact.schema.width)
+        return estimator
+
+
+def tree_view(schema: Schema, within_set: bool) -> TreeView:
+    """What trees see of rows that this schema encodes."""
+    blocks, begin = [], 0
+    for one in (*schema.items, *schema.context):
+        if one.kind == "category" and len(one.names) > 1:
+            blocks.append((begin, begin + len(one.names)))
+        begin += len(one.names)
+    return TreeView(len(schema.item_names), tuple(blocks), within_set)
+
+
+def tree_skeleton(
+    arrays: Mapping[str, np.ndarray], schema: Schema, within_set: bool
+) -> BoostedTrees:
+    """The trees of a file's arrays, with shapes in their place: to be filled, then checked."""
+    view = tree_view(schema, within_set)
+    return BoostedTrees.skeleton(arrays, view.own, view.categories, view.within)
+
+
+def _columns_of(monotone: Mapping[str, int], schema: Schema) -> dict[int, int]:
+    """Constraints by encoded column; a name is that of a number among the items."""
+    found: dict[int, int] = {}
+    begin, numbers = 0, []
+    for one in schema.items:
+        names = (one.feature.column, one.names[0])
+        if one.kind == "number":
+            numbers.append(one.feature.column)
+            for name in names:
+                if name in monotone:
+                    found[begin] = int(monotone[name])
+            monotone = {name: sign for name, sign in monotone.items() if name not in names}
+        begin += len(one.names)
+    if monotone:
+        quoted = ", ".join(f"'{name}'" for name in monotone)
+        raise InputError(
+            f"monotone= names {quoted}; it takes columns of numbers among the items: "
+            f"{', '.join(numbers) or 'there are none'}"
+        )
+    return found
 
 
 class LambdaMART(Estimator):
@@ -97,25 +301,25 @@ class LambdaMART(Estimator):
         checkpoint: Path | None,
         progress: bool | None,
     ) -> None:
-        lightgbm = _lightgbm()
+        library = lightgbm()
         if validation is None:
             choices, validation = self.parts_of_fit(choices)
         assert validation is not None
         schema, seen = Schema.learn(choices)
         train, valid = seen.encoded(), schema.encode(validation)
         _check_sizes(train)
-        data = _dataset(lightgbm, train)
+        data = _dataset(library, train)
         history: dict[str, dict[str, list[float]]] = {}
-        booster = lightgbm.train(
+        booster = library.train(
             self._settings(),
             data,
             self.rounds,
-            valid_sets=[_dataset(lightgbm, valid, data)],
+            valid_sets=[_dataset(library, valid, data)],
             valid_names=["validation"],
             feval=_top1(valid),
             callbacks=[
-                lightgbm.early_stopping(self.patience, verbose=False),
-                lightgbm.record_evaluation(history),
+                library.early_stopping(self.patience, verbose=False),
+                library.record_evaluation(history),
             ],
         )
         self.best_round_, self.history_ = booster.best_iteration, history["validation"]["top1"]
@@ -140,7 +344,7 @@ class LambdaMART(Estimator):
         }
 
     def _scores(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
-        return self.model_.predict(_columns(encoded))
+        return self.model_.predict(rows_of(encoded))
 
     def row_log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
         return _segments.log_softmax(self._scores(encoded) / self.temperature_, encoded.offsets)
@@ -162,30 +366,18 @@ class LambdaMART(Estimator):
         return estimator
 
 
-def _lightgbm() -> Any:
-    try:
-        import lightgbm
-    except ImportError:
-        raise InputError("LambdaMART needs LightGBM: pip install 'setwise[rivals]'") from None
-    return lightgbm
-
-
-def _dataset(lightgbm: Any, encoded: Encoded, reference: Any = None) -> Any:
+def _dataset(library: Any, encoded: Encoded, reference: Any = None) -> Any:
     """Rows with label 1 for the chosen item and 0 for the others; a set is a query."""
     label = np.zeros(len(encoded.items))
     label[encoded.offsets[:-1] + chosen_of(encoded)] = 1
     weight = _segments.spread(shares(encoded) * len(encoded), encoded.offsets)
-    return lightgbm.Dataset(
-        _columns(encoded),
+    return library.Dataset(
+        rows_of(encoded),
         label,
         reference=reference,
         group=encoded.sizes,
         weight=None if encoded.weight is None else weight,
     )
-
-
-def _columns(encoded: Encoded) -> Float[np.ndarray, "rows columns"]:
-    return np.hstack([encoded.items, _segments.spread(encoded.context, encoded.offsets)])
 
 
 def _top1(encoded: Encoded) -> Callable[[np.ndarray, Any], tuple[str, float, bool]]:

@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 from setwise._arguments import instance, one_of, text
 from setwise._errors import InputError
+from setwise.estimators.auto import Auto
 from setwise.estimators.base import Estimator
 from setwise.estimators.basic import RandomChoice, SingleFeature
-from setwise.estimators.boosting import LambdaMART
+from setwise.estimators.boosting import BoostedLogit, LambdaMART
 from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL
 from setwise.estimators.mixed import MixedMNL
 from setwise.estimators.nested import NestedLogit
@@ -88,6 +89,8 @@ _COUNTS: Mapping[str, Callable[[int], int | None]] = {
     "nested": lambda d: None,
     "mixed_mnl": lambda d: None,
     "lambdamart": lambda d: None,
+    "boosted_logit": lambda d: None,
+    "auto": lambda d: None,
 }
 
 _BESIDE = (
@@ -129,10 +132,26 @@ _BESIDE = (
         RandomChoice,
     ),
     Entry(
+        "auto",
+        About(
+            "non-IIA", "log sum_m w_m P_m(x | s)", "setwise's default", False,
+            "The best prediction without tuning: logits, boosted trees and SDA, weighed.",
+        ),
+        Auto,
+    ),
+    Entry(
+        "boosted_logit",
+        About(
+            "non-IIA", "a sum of regression trees of x in s", "Friedman 2001; LightGBM", False,
+            "Sharp effects: thresholds, exact levels, interactions; monotone where asked.",
+        ),
+        BoostedLogit,
+    ),
+    Entry(
         "lambdamart",
         About(
             "IIA", "a sum of regression trees of x", "Burges 2010; LightGBM", True,
-            "The outside rival: boosted trees (needs the extra 'rivals').",
+            "The outside rival: boosted trees that rank.",
         ),
         LambdaMART,
     ),

@@ -10,9 +10,10 @@ import numpy as np
 from setwise._arguments import path as check_path
 from setwise._errors import InputError
 from setwise._tensorfile import made_elsewhere
+from setwise.estimators.auto import Auto
 from setwise.estimators.base import Estimator
 from setwise.estimators.basic import RandomChoice, SingleFeature
-from setwise.estimators.boosting import LambdaMART
+from setwise.estimators.boosting import BoostedLogit, LambdaMART
 from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL
 from setwise.estimators.maximum_likelihood import Estimated
 from setwise.estimators.mixed import MixedMNL
@@ -26,7 +27,7 @@ CLASSES: Mapping[str, type[Estimator]] = {
     cls.__name__: cls
     for cls in (
         MNL, SDW, SDE, SDA, ChoiceModel, LinearContextLogit, WithinSetMNL, NestedLogit, MixedMNL,
-        SVMRank, AdaRank, SingleFeature, RandomChoice, LambdaMART,
+        SVMRank, AdaRank, SingleFeature, RandomChoice, LambdaMART, BoostedLogit, Auto,
     )
 }  # fmt: skip
 """Estimators by the name that a model file holds."""

@@ -62,6 +62,22 @@ def training_bar(
         yield TrainingBar(draw, len(members), options.stop_on)
 
 
+@contextmanager
+def round_bar(
+    title: str, rounds: int, wanted: bool | None
+) -> Iterator[Callable[[int, float], None] | None]:
+    """The bar of boosting: called with the round and the best NLL; None where nobody watches."""
+    with nullcontext(_told.get()) if _told.get() else drawn(wanted) as show:
+        if show is None:
+            yield None
+            return
+
+        def draw(done: int, best: float) -> None:
+            show(Stand(title, "round", rounds, done, f"best nll {best:.4f}"))
+
+        yield draw
+
+
 @dataclass(frozen=True)
 class Stand:
     """How far a fit is: so many units of a total, and a few words."""

@@ -1,0 +1,432 @@
+"""The default predictor: logits, boosted trees and networks, weighed by what they predict."""
+
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from setwise._arguments import each, instance, number, one_of, optional, seed
+from setwise._errors import InputError
+from setwise._page import notebook_html
+from setwise._tensorfile import named_arrays, with_arrays
+from setwise.choices import Choices, Encoded, Encoding, Schema
+from setwise.estimators.base import FEWEST_SETS, Estimator, held_out, warn_if_perfect
+from setwise.estimators.boosting import CERTAIN, BoostedLogit, tree_skeleton
+from setwise.estimators.logit import MNL, ConvexLogit, LinearContextLogit, WithinSetMNL
+from setwise.estimators.networks import SDA, SDA_KINDS
+from setwise.models import ZOO, BoostedTrees, Ensemble, Model, Sizes
+from setwise.scoring.model_file import Artifact
+from setwise.training import Fit, Interrupted, Task, fit_population, resident_or_streamed
+from setwise.training import row_log_probabilities as log_probabilities
+from setwise.training.evaluation import select
+from setwise.training.progress import round_bar, training_bar
+from setwise.training.shards import stays_on_disk
+
+FOLDS = 4
+"""Of cross-fitting: each member learns from three quarters and is judged on the rest."""
+ENOUGH_SETS = 20_000
+"""With more sets than this a held-out fifth costs little, and cross-fitting much."""
+MOST_ROWS = 2_000_000
+"""Logits and trees hold their data in memory: of data on disk they see a sample of the sets."""
+MOST_PRODUCTS = 300
+"""The linear context logit has a coefficient per pair of columns: with more it is left out."""
+FOR_TREES = 0.4
+"""The share of a time budget that logits and trees may take."""
+TO_COMPILE = 25.0
+"""Seconds. With less time left, networks would end before they learn: they are left out."""
+
+LOGITS: Mapping[str, type[ConvexLogit]] = {
+    "mnl": MNL, "mnl_within_set": WithinSetMNL, "lcl": LinearContextLogit,
+}  # fmt: skip
+TREES: Mapping[str, Mapping[str, Any]] = {
+    "trees, items alone": {"within_set": False, "leaves": 4, "columns": 1.0, "l2": 1.0},
+    "trees": {"leaves": 15},
+    "trees, random splits": {"leaves": 31, "min_rows": 5, "random_splits": True},
+    "trees, large": {"leaves": 63, "min_rows": 10, "columns": 0.3},
+    "trees, very large": {"leaves": 127, "min_rows": 5, "columns": 0.3, "l2": 30.0},
+}
+"""Boosted trees that differ in what they are good at: smooth, noisy and intricate data."""
+NETWORKS = {"kinds": ("pieces", "straight"), "weight_decays": (0.3, 3.0), "ensemble": 4}
+"""The members of SDA's ensemble that add something to trees."""
+
+KINDS = (*LOGITS, "trees", "trees_alone", *(kind.blueprint for kind in SDA_KINDS.values()))
+"""What a member can be, for a model file."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Sets to learn from, and other sets to judge by."""
+
+    train: Encoding
+    valid: Encoding
+
+    @cached_property
+    def small(self) -> tuple[Encoded, Encoded]:
+        """Both in memory: all sets, or samples of them."""
+        return _in_memory(self.train), _in_memory(self.valid)
+
+    @property
+    def task(self) -> Task:
+        """Both for networks, which can read their data from disk."""
+        on_disk = any(stays_on_disk(one.choices) for one in (self.train, self.valid))
+        return Task(*map(resident_or_streamed, (self.train, self.valid)) if on_disk else self.small)
+
+
+class Candidate(NamedTuple):
+    """A member with its fitted models, one per part, and how it predicts sets it has not seen."""
+
+    name: str
+    kind: str
+    models: Sequence[Model]
+    log_p: Float[np.ndarray, " sets"]
+    """log P of what was chosen, in the validation sets of all parts."""
+    seconds: float
+
+
+@dataclass(frozen=True)
+class AutoMember:
+    """One row of the summary of :class:`Auto`."""
+
+    name: str
+    weight: float
+    nll: float
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class AutoSummary:
+    """What each member of :class:`Auto` counts; ``print`` and notebooks show the table.
+
+    ``nll`` is of sets that a member did not learn from, alone and (``together``) as weighed.
+    """
+
+    members: tuple[AutoMember, ...]
+    together: float
+    sets: int
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "members": [asdict(one) for one in self.members],
+            "nll": self.together,
+            "sets": self.sets,
+            "note": self.note,
+        }
+
+    def to_frame(self) -> Any:
+        """A Polars frame with a row per member: name, weight, nll, seconds."""
+        import polars as pl
+
+        return pl.DataFrame([asdict(one) for one in self.members])
+
+    def _rows(self) -> list[list[str]]:
+        return [
+            [one.name, f"{one.weight:.3f}", f"{one.nll:.4f}", f"{one.seconds:.1f}"]
+            for one in self.members
+        ]
+
+    def _below(self) -> str:
+        text = f"NLL of all, as weighed: {self.together:.4f}, on {self.sets:,} sets"
+        return f"{text} that members did not learn from. {self.note}".strip()
+
+    def _repr_html_(self) -> str:
+        heads = ["member", "weight", "NLL alone", "seconds"]
+        return notebook_html(heads, self._rows(), note=self._below())
+
+    def __str__(self) -> str:
+        width = max(len(one.name) for one in self.members)
+        lines = [f"{'member':<{width}}  {'weight':>6}  {'NLL alone':>9}  {'seconds':>7}"]
+        for name, *numbers in self._rows():
+            weight, nll, seconds = numbers
+            lines.append(f"{name:<{width}}  {weight:>6}  {nll:>9}  {seconds:>7}")
+        return "\n".join([*lines, self._below()])
+
+
+class Auto(Estimator):
+    """The best of several families: logits, boosted trees and set-dependent networks.
+
+        P(x | s) = sum over members m of w_m P_m(x | s)
+
+    Members are logits with an L2 penalty (:class:`MNL`, :class:`WithinSetMNL`,
+    :class:`LinearContextLogit`), three kinds of :class:`BoostedLogit` and four members of
+    :class:`SDA`. The weights w are chosen on sets that members did not learn from, by greedy
+    selection: members that add nothing get none, and cost nothing in prediction.
+
+    With ``fit(train, validation=valid)`` members learn from ``train``, and ``valid`` stops and
+    weighs them. Without a validation part they are cross-fitted: the sets (whole groups, where a
+    group column was read) are divided into four folds, each member is fitted four times without one
+    of them, and predictions are averaged. So all data train. With more than 20,000 sets a fifth is
+    held out instead.
+
+    Args:
+        time_budget: seconds that ``fit`` may take; None sets no limit. With little time members
+            stop early, and networks are left out; :meth:`summary` says so.
+        seed: of networks, trees, folds and samples.
+
+    Fitted attributes: ``members_`` (:class:`AutoMember`: name, weight, NLL alone, seconds),
+    ``validation_nll_`` (of all members as weighed, on the sets that chose the weights),
+    ``interrupted_``, ``model_`` (an :class:`~setwise.models.Ensemble` of the members that count).
+
+    >>> import setwise as sw
+    >>> choices = sw.datasets.generate("mnl", sets=300, items=4, features=2).choices
+    >>> model = Auto(time_budget=20).fit(choices)
+    >>> sum(one.weight for one in model.members_)
+    1.0
+    """
+
+    CHECKS: ClassVar = {"time_budget": optional(number(above=0)), "seed": seed}
+
+    members_: list[AutoMember]
+    validation_nll_: float
+    validation_sets_: int
+    interrupted_: bool
+    left_out_: str
+
+    def __init__(self, *, time_budget: float | None = None, seed: int = 0):
+        self.time_budget = time_budget
+        self.seed = seed
+
+    def _fit(
+        self,
+        choices: Choices,
+        validation: Choices | None,
+        checkpoint: Path | None,
+        progress: bool | None,
+    ) -> None:
+        begun = time.monotonic()
+        end = np.inf if self.time_budget is None else begun + self.time_budget
+        if validation is None and len(choices) > ENOUGH_SETS:
+            choices, validation = held_out(choices, int(self.seed))
+        schema, seen = Schema.learn(choices)
+        parts = _parts(schema, seen, validation, self.seed)
+        self.interrupted_, self.left_out_ = False, ""
+        candidates = list(self._solved(schema, parts))
+        candidates += self._boosted(schema, parts, begun, end, progress)
+        candidates += self._trained(parts, end, checkpoint, progress)
+        self.schema_ = schema
+        self._weigh(candidates, parts)
+
+    @property
+    def holds_out(self) -> bool:
+        """False: where no validation part is given, members are cross-fitted."""
+        return False
+
+    def _solved(self, schema: Schema, parts: Sequence[Part]) -> Iterator[Candidate]:
+        """Logits with a penalty that the validation sets choose."""
+        width = len(schema.item_names)
+        for name, logit in LOGITS.items():
+            if name == "lcl" and width * (schema.width + 1) > MOST_PRODUCTS:
+                continue
+            begun, models, log_p = time.monotonic(), [], []
+            for part in parts:
+                train, valid = part.small
+                estimator = logit(l2="validation").learn(schema, train, valid)
+                models.append(estimator.model_)
+                log_p.append(_of_chosen(estimator.model_, valid))
+            yield Candidate(name, name, models, np.concatenate(log_p), time.monotonic() - begun)
+
+    def _boosted(
+        self,
+        schema: Schema,
+        parts: Sequence[Part],
+        begun: float,
+        end: float,
+        progress: bool | None,
+    ) -> Iterator[Candidate]:
+        """Boosted trees of several settings."""
+        alone = end - begun < TO_COMPILE / (1 - FOR_TREES)  # there will be no networks
+        share = (1.0 if alone else FOR_TREES) * (end - begun) if end < np.inf else np.inf
+        left = len(TREES) * len(parts)
+        for name, settings in TREES.items():
+            first, models, log_p = time.monotonic(), [], []
+            for part in parts:
+                now = time.monotonic()
+                deadline = now + max(begun + share - now, 0.0) / left if end < np.inf else np.inf
+                left -= 1
+                train, valid = part.small
+                estimator = BoostedLogit(seed=self.seed, **settings)
+                with round_bar(name, estimator.rounds, progress) as on_round:
+                    estimator.learn(schema, train, valid, deadline, on_round)
+                models.append(estimator.model_)
+                log_p.append(_of_chosen(estimator.model_, valid))
+            kind = "trees" if estimator.within_set else "trees_alone"
+            yield Candidate(name, kind, models, np.concatenate(log_p), time.monotonic() - first)
+
+    def _trained(
+        self, parts: Sequence[Part], end: float, checkpoint: Path | None, progress: bool | None
+    ) -> Iterator[Candidate]:
+        """Members of SDA's ensemble, all parts as one population."""
+        if end - time.monotonic() < TO_COMPILE:
+            self.left_out_ = "Networks were left out: the time budget was too short for them."
+            return
+        networks = SDA(seed=self.seed, **NETWORKS)
+        members = [member for place in range(len(parts)) for member in networks.members(place)]
+        tasks = [part.task for part in parts]
+        begun = time.monotonic()
+
+        def overdue(epoch: int, losses: Mapping[int, float]) -> list[int]:
+            return list(losses) if time.monotonic() >= end else []
+
+        with training_bar("SDA", members, progress) as bar:
+            fits: Sequence[Fit | None]
+            try:
+                fits = fit_population(
+                    networks.blueprint, networks.sizes(), tasks, members,
+                    prune=None if end == np.inf else overdue, checkpoint_folder=checkpoint,
+                    on_epoch=None if bar is None else bar.on_epoch,
+                    on_shard=None if bar is None else bar.on_shard,
+                )  # fmt: skip
+            except Interrupted as early:
+                fits = [early.fits.get(place) for place in range(len(members))]
+        self.interrupted_ = any(one is None or one.interrupted for one in fits)
+        seconds = (time.monotonic() - begun) / networks.ensemble
+        for first, name in enumerate(networks.member_names()):
+            own = [fits[place] for place in range(first, len(fits), networks.ensemble)]
+            if any(one is None or one.best_epoch < 0 for one in own):
+                continue
+            models = [one.model for one in own if one is not None]
+            log_p = [
+                _of_chosen(model, part.small[1]) for model, part in zip(models, parts, strict=True)
+            ]
+            blueprint = SDA_KINDS[name.partition(",")[0]].blueprint
+            yield Candidate(f"sda, {name}", blueprint, models, np.concatenate(log_p), seconds)
+
+    def _weigh(self, candidates: Sequence[Candidate], parts: Sequence[Part]) -> None:
+        """Choose the weights, and keep the models that have one."""
+        weight_of_sets = _joined_weights(part.small[1] for part in parts)
+        log_p = np.stack([one.log_p for one in candidates])
+        sound = np.isfinite(log_p).all(1)
+        weights = np.zeros(len(candidates))
+        weights[sound] = select(log_p[sound], weight_of_sets)
+        share = weight_of_sets / weight_of_sets.sum()
+        self.members_ = [
+            AutoMember(one.name, float(weight), -float(one.log_p @ share), one.seconds)
+            for one, weight in zip(candidates, weights, strict=True)
+        ]
+        mixed = np.logaddexp.reduce(log_p[weights > 0] + np.log(weights[weights > 0])[:, None], 0)
+        self.validation_nll_, self.validation_sets_ = -float(mixed @ share), len(mixed)
+        kept = [(one, weight) for one, weight in zip(candidates, weights, strict=True) if weight]
+        models = [model for one, _ in kept for model in one.models]
+        shared = [weight / len(one.models) for one, weight in kept for _ in one.models]
+        self.kinds_ = [one.kind for one, _ in kept for _ in one.models]
+        self.model_ = Ensemble.of(models, np.array(shared))
+        if self.interrupted_:
+            warnings.warn(
+                "training of networks was interrupted; the others, and what networks had learned "
+                "by then, are kept",
+                stacklevel=4,
+            )
+        enough = len(mixed) >= FEWEST_SETS
+        warn_if_perfect(enough and self.validation_nll_ < CERTAIN, "validation")
+
+    def summary(self) -> AutoSummary:
+        """What each member counts, how it does alone, and how long it took."""
+        self.check_is_fitted()
+        ordered = sorted(self.members_, key=lambda one: (-one.weight, one.nll))
+        return AutoSummary(
+            tuple(ordered), self.validation_nll_, self.validation_sets_, self.left_out_
+        )
+
+    def _to_artifact(self) -> Artifact:
+        fitted = {
+            "members": [asdict(one) for one in self.members_],
+            "kinds": self.kinds_,
+            "validation_nll": self.validation_nll_,
+            "validation_sets": self.validation_sets_,
+            "interrupted": self.interrupted_,
+            "left_out": self.left_out_,
+        }
+        arrays = named_arrays(self.model_)
+        return Artifact("Auto", self.get_params(deep=False), self.schema_, fitted, arrays)
+
+    @classmethod
+    def from_artifact(cls, artifact: Artifact) -> "Auto":
+        estimator = cls(**artifact.params)
+        estimator.schema_, fitted = artifact.schema, artifact.fitted
+        each(instance(dict, "write an object"))("members", fitted["members"])
+        estimator.members_ = [AutoMember(**one) for one in fitted["members"]]
+        for name in ("kinds", "validation_nll", "validation_sets", "interrupted", "left_out"):
+            setattr(estimator, f"{name}_", fitted[name])
+        estimator.model_ = _from_file(artifact)
+        return estimator
+
+
+def _parts(schema: Schema, seen: Encoding, validation: Choices | None, seed: int) -> list[Part]:
+    """One part with the given validation sets, or one per fold."""
+    if validation is not None:
+        return [Part(seen, schema.over(validation))]
+    fold = _folds(seen.choices, int(seed))
+    return [
+        Part(seen.take(np.flatnonzero(fold != one)), seen.take(np.flatnonzero(fold == one)))
+        for one in np.unique(fold).tolist()
+    ]
+
+
+def _folds(choices: Choices, seed: int) -> Int[np.ndarray, " sets"]:
+    """A fold for each set; sets of one group share it."""
+    unit = np.arange(len(choices))
+    if choices.group is not None:
+        _, unit = np.unique(choices.group, return_inverse=True)
+    units = int(unit.max()) + 1
+    if units < FOLDS:
+        what = "groups" if choices.group is not None else "choice sets"
+        raise InputError(
+            f"there are {units} {what}, and cross-fitting needs at least {FOLDS}; give more data"
+        )
+    return (np.random.default_rng(seed).permutation(units) % FOLDS)[unit]
+
+
+def _in_memory(data: Encoding) -> Encoded:
+    """All sets; of data on disk as many, drawn at random, as have about ``MOST_ROWS`` rows."""
+    if stays_on_disk(data.choices) and data.rows > MOST_ROWS:
+        data = data.sample(max(1, MOST_ROWS * len(data) // data.rows), seed=0)
+    return data.encoded()
+
+
+def _of_chosen(model: Model, data: Encoded) -> Float[np.ndarray, " sets"]:
+    """log P of what was chosen in each set."""
+    assert data.chosen is not None
+    rows = data.offsets[:-1] + data.chosen
+    return log_probabilities(model, data)[rows].astype(np.float64)
+
+
+def _joined_weights(parts: Iterator[Encoded]) -> Float[np.ndarray, " sets"]:
+    found = [np.ones(len(one)) if one.weight is None else one.weight for one in parts]
+    return np.concatenate(found)
+
+
+def _from_file(artifact: Artifact) -> Ensemble:
+    """The ensemble that a file's arrays describe; each of its numbers is checked."""
+    kinds, width = artifact.fitted["kinds"], artifact.schema.width
+    each(one_of(*KINDS))("kinds", kinds)
+    skeletons: list[Model] = []
+    for place, kind in enumerate(kinds):
+        if kind.startswith("trees"):
+            prefix = f"members.{_place(kinds, place)}."
+            own = {
+                name.removeprefix(prefix): array
+                for name, array in artifact.arrays.items()
+                if name.startswith(prefix)
+            }
+            skeletons.append(tree_skeleton(own, artifact.schema, kind == "trees"))
+        else:
+            skeletons.append(ZOO[kind].skeleton(width, Sizes()))
+    model = with_arrays(Ensemble.skeleton(skeletons, weighed=True), artifact.arrays)
+    for one in model.members:
+        if isinstance(one, BoostedTrees):
+            one.check(width)
+    return model
+
+
+def _place(kinds: Sequence[str], number: int) -> int:
+    """Where an ensemble keeps this model of trees: they stand alone, models of a kind together."""
+    trees = [kind.startswith("trees") for kind in kinds[:number]]
+    others = {kind for kind, grown in zip(kinds, trees, strict=False) if not grown}
+    return sum(trees) + len(others)
