@@ -4,10 +4,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from setwise import InputError
 from setwise._tensorfile import named_arrays, with_arrays
-from setwise._trees import Trees, TreeView, tree_columns
+from setwise._trees import TYPES, Trees, TreeView, tree_columns
 from setwise.models import ZOO, BoostedTrees, Ensemble, Sizes
 
 lightgbm = pytest.importorskip("lightgbm")
@@ -108,8 +110,73 @@ def test_models_score_as_lightgbm_does(leaves):
     expected = booster.predict(tree_columns(items, offsets, OWN, CATEGORIES))
     whole, present = padded(items, offsets, 9)
     found = np.asarray(jax.jit(jax.vmap(model.scores))(whole, present))
-    np.testing.assert_allclose(found[present], expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(found[present], expected, rtol=1e-7, atol=5e-7)
     assert leaves == 2 or (np.asarray(model.trees["decision"]) & 1).any()
+
+
+@st.composite
+def forests(draw):
+    """Trees of any form with whole numbers as values, so that every sum is exact."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    most = draw(st.sampled_from([1, 3, 8, 16, 20, 40, 64, 70]))
+    found = {name: [] for name in TYPES}
+    for _ in range(draw(st.integers(1, 40))):
+        leaves = int(rng.integers(1, most + 1))
+        _add_tree(found, leaves, rng)
+    return Trees.of({name: np.array(found[name], kind) for name, kind in TYPES.items()}, 4)
+
+
+def _add_tree(found, leaves, rng):
+    left, right = [], []
+    free = []  # (side, split) that lead nowhere yet
+    for split in range(leaves - 1):
+        if free:
+            side, parent = free.pop(int(rng.integers(len(free))))
+            side[parent] = split
+        left.append(None), right.append(None)
+        free += [(left, split), (right, split)]
+    for leaf, place in enumerate(rng.permutation(len(free))):
+        side, parent = free[place]
+        side[parent] = ~leaf
+    found["leaves"].append(leaves)
+    found["left"] += left
+    found["right"] += right
+    found["value"] += rng.integers(-99, 99, leaves).tolist()
+    for _ in range(leaves - 1):
+        column = int(rng.integers(4))
+        found["feature"].append(column)
+        found["decision"].append(int(column == 3) + 2 * int(rng.integers(2)))
+        found["threshold"].append(
+            len(found["category_ends"]) if column == 3 else rng.integers(-6, 6) / 2
+        )
+        if column == 3:
+            words = rng.integers(0, 2**32, int(rng.integers(0, 3))).tolist()
+            found["categories"] += words
+            found["category_ends"].append(len(found["categories"]))
+
+
+@settings(deadline=None, max_examples=100)
+@given(forests(), st.integers(0, 2**32 - 1))
+def test_masks_lead_to_the_same_leaves_as_splits(trees, seed):
+    rng = np.random.default_rng(seed)
+    rows = np.round(rng.normal(size=(60, 4)) * 3) / 2
+    rows[:, 3] = rng.integers(-3, 80, 60) + rng.choice([0, 0.5], 60)
+    rows[0] = np.inf
+    rows[1] = -np.inf
+    assert (trees._groups is None) == (trees.leaves.max() > 64)
+    for forest, x in ((trees, rows), (trees.single(), rows.astype(np.float32))):
+        expected = np.zeros(len(x))
+        forest._add(np.ascontiguousarray(x, np.float64), expected)
+        np.testing.assert_array_equal(forest.predict(x), expected)
+
+
+def test_trees_are_made_of_single_ways():
+    forest = trained()[1]
+    arrays = {name: np.asarray(array) for name, array in forest.trees.items()}
+    arrays["right"] = arrays["right"].copy()
+    arrays["right"][0] = arrays["left"][0]
+    with pytest.raises(InputError, match="lead to the same place"):
+        Trees.of(arrays, 99)
 
 
 def test_trees_without_a_split_are_a_model():

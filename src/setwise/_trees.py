@@ -12,6 +12,7 @@ import numpy as np
 
 from setwise._errors import InputError
 from setwise._shapes import Bool, Float, Float32, Float64, Int, Shaped
+from setwise._tree_masks import WIDTHS, MaskedTrees, Splits, groups_of
 
 WITHIN = ("z-score", "position", "rank", "min", "max", "mean")
 """What trees see of a number in addition to its value."""
@@ -145,6 +146,13 @@ class Trees:
             # Splits come after the one that leads to them: no way through a tree is endless.
             if not np.where(child < 0, ~child <= of_tree, (own < child) & (child < of_tree)).all():
                 raise InputError("a split of the trees leads out of its tree, or back")
+        start = np.repeat(np.cumsum(2 * splits + 1) - 2 * splits - 1, splits)
+        reached = [
+            start + np.where(child < 0, of_tree + ~child.astype(np.int64), child)
+            for child in (self.left, self.right)
+        ]
+        if len(np.unique(np.concatenate(reached))) != 2 * count:
+            raise InputError("two splits of the trees lead to the same place")
         if not ((self.feature >= 0) & (self.feature < width)).all():
             raise InputError(f"a split of the trees is of a column beyond the {width} there are")
         if not np.isfinite(self.value).all() or np.isnan(self.threshold).any():
@@ -163,25 +171,93 @@ class Trees:
         return (self.decision & CATEGORICAL) > 0
 
     def predict(self, rows: Float[np.ndarray, "rows columns"]) -> Float64[np.ndarray, " rows"]:
-        """The score of each row: the sum of the values of its leaves, tree after tree."""
+        """The score of each row: the sum of the values of its leaves."""
         out = np.zeros(len(rows))
         for begin in range(0, len(rows), ROWS_AT_A_TIME):
-            block = np.ascontiguousarray(rows[begin : begin + ROWS_AT_A_TIME], np.float64)
-            self._add(block, out[begin : begin + ROWS_AT_A_TIME])
+            some = slice(begin, begin + ROWS_AT_A_TIME)
+            self._add_columns(np.ascontiguousarray(rows[some].T), out[some])
         return out
 
     def of_sets(
         self, view: "TreeView", items: Items, present: Present
     ) -> Float32[np.ndarray, "sets items"]:
         """The scores of padded sets, whose items are encoded; 0 for absent ones."""
-        out = np.zeros(present.shape, np.float32)
-        at_once = max(1, ROWS_PER_BLOCK // max(1, present.shape[1]))
-        for begin in range(0, len(out), at_once):
+        sets, size = present.shape
+        out = np.zeros((sets, size), np.float32)
+        at_once = max(1, ROWS_AT_A_TIME // max(1, size))
+        for begin in range(0, sets, at_once):
             some = slice(begin, begin + at_once)
-            there = present[some]
-            columns = view.of_sets(items[some], there)
-            out[some][there] = self.predict(columns.transpose(2, 1, 0)[there])
+            there = present[some].T
+            columns = view.of_sets(items[some], present[some]).reshape(-1, there.size)
+            if not there.all():
+                columns = columns[:, there.reshape(-1)]
+            scores = np.zeros(columns.shape[1])
+            self._add_columns(columns, scores)
+            out[some].T[there] = scores
         return out
+
+    def _add_columns(
+        self, columns: Float[np.ndarray, "columns n"], out: Float64[np.ndarray, " n"]
+    ) -> None:
+        if self._groups is None or np.isnan(columns).any():
+            self._add(np.ascontiguousarray(columns.T, np.float64), out)
+        else:
+            for group in self._groups:
+                group.add_to(out, columns)
+
+    @cached_property
+    def _groups(self) -> list[MaskedTrees] | None:
+        """The trees as bit masks; None where they must be gone through split by split."""
+        if (self.decision & ZERO_IS_MISSING).any():
+            return None
+        if not len(self.leaves) or self.leaves.max() > WIDTHS[-1]:
+            return None
+        splits = self.leaves.astype(np.int64) - 1
+        order, first, end = self._from_left_to_right()
+        ends = np.cumsum(self.leaves)
+        values = [self.value[own] for own in np.split(order, ends[:-1])]
+        tree = np.repeat(np.arange(len(splits)), splits)
+        member = [
+            self._members(int(number)) if by_category else None
+            for number, by_category in zip(self.threshold, self._categorical.tolist(), strict=True)
+        ]
+        own = Splits(tree, self.feature.astype(np.int64), self.threshold, member, first, end)
+        return groups_of(self.leaves, values, own)
+
+    def _members(self, number: int) -> Bool[np.ndarray, " categories"]:
+        """Which categories are in the set of this number."""
+        begin = int(self.category_ends[number - 1]) if number else 0
+        words = self.categories[begin : int(self.category_ends[number])].astype("<u4")
+        return np.unpackbits(words.view(np.uint8), bitorder="little").astype(bool)
+
+    def _from_left_to_right(
+        self,
+    ) -> tuple[Int[np.ndarray, " leaves"], Int[np.ndarray, " splits"], Int[np.ndarray, " splits"]]:
+        """The leaves' places in ``value``; of each split, the first leaf on its left and right.
+
+        The latter are counted within the tree.
+        """
+        left, right = self.left.tolist(), self.right.tolist()
+        order, first, end = [], [0] * len(left), [0] * len(left)
+        split = leaf = 0
+        for leaves in self.leaves.tolist():
+            below = [1] * (leaves - 1)  # how many leaves there are below each split
+            for one in range(leaves - 2, -1, -1):  # those that a split leads to come after it
+                sides = (left[split + one], right[split + one])
+                below[one] = sum(1 if side < 0 else below[side] for side in sides)
+            places = [0] * leaves
+            for one in range(leaves - 1):
+                at = split + one
+                on_left = 1 if left[at] < 0 else below[left[at]]
+                end[at] = first[at] + on_left
+                for side, begins in ((left[at], first[at]), (right[at], end[at])):
+                    if side < 0:
+                        places[begins] = ~side
+                    else:
+                        first[split + side] = begins
+            order += [leaf + place for place in places]
+            split, leaf = split + leaves - 1, leaf + leaves
+        return np.array(order, np.int64), np.array(first, np.int64), np.array(end, np.int64)
 
     def _add(self, rows: Float64[np.ndarray, "n d"], out: Float64[np.ndarray, " n"]) -> None:
         nodes, flat = self._nodes, rows.reshape(-1)
@@ -220,7 +296,9 @@ class Trees:
         category = np.clip(np.trunc(values), -1, 2**31 - 1).astype(np.int64)
         word = begins[number] + category // 32
         inside = (values > -1) & (category >= 0) & (word < ends[number])
-        bits = self.categories[np.where(inside, word, 0)] >> (category % 32).astype(np.uint32)
+        bits = np.append(self.categories, np.uint32(0))[np.where(inside, word, -1)] >> (
+            category % 32
+        ).astype(np.uint32)
         return inside & ((bits & 1) > 0)
 
     @cached_property
