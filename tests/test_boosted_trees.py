@@ -66,22 +66,23 @@ def test_columns_by_hand():
     found = tree_columns(items, np.array([0, 3, 4]), 3, ((1, 3),))
     z, sd = np.array([-4 / 3, 2 / 3, 2 / 3]), np.sqrt(8 / 9)
     expected = np.array([
-        [1, 2, 9, z[0] / sd, 0, 0, 3],
-        [3, 1, 9, z[1] / sd, 1, 1.5, 3],
-        [3, 0, 9, z[2] / sd, 1, 1.5, 3],
-        [5, 1, 4, 0, 0, 0, 1],
+        [1, 2, 9, z[0] / sd, 0, 0, 1, 3, 7 / 3, 3],
+        [3, 1, 9, z[1] / sd, 1, 1.5, 1, 3, 7 / 3, 3],
+        [3, 0, 9, z[2] / sd, 1, 1.5, 1, 3, 7 / 3, 3],
+        [5, 1, 4, 0, 0, 0, 5, 5, 5, 1],
     ])  # fmt: skip
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     view = TreeView(3, ((1, 3),))
     assert view.categorical(4) == [1]
     assert view.names(["price", "brand=a", "brand=b", "age"]) == [
-        "price", "brand", "age", "price z-score", "price position", "price rank", "items"
+        "price", "brand", "age", "price z-score", "price position", "price rank", "price min",
+        "price max", "price mean", "items"
     ]  # fmt: skip
 
 
 def test_a_column_that_hardly_varies_is_constant():
     items = np.array([[1.0], [1.0 + 5e-7]], np.float32)
-    assert (tree_columns(items, np.array([0, 2]), 1, ())[:, 1:4] == 0).all()
+    assert (tree_columns(items, np.array([0, 2]), 1, ())[:, 1:3] == 0).all()
 
 
 @pytest.mark.parametrize("size", [2, 99, 150])
