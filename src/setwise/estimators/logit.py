@@ -3,29 +3,32 @@
 from abc import abstractmethod
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Float
 
 from setwise import _segments
+from setwise._arguments import number, or_word
 from setwise._tensorfile import with_arrays
 from setwise.choices import Choices, Encoded, Schema
 from setwise.doctor.derived import derived
+from setwise.estimators.base import held_out
 from setwise.estimators.maximum_likelihood import (
     STATISTICS,
     Estimated,
     check_identified,
     warn_if_certain,
-    warn_of_separation,
+    warn_of_no_maximum,
     without_context,
 )
 from setwise.estimators.summary import Summary, reasons
 from setwise.models import ZOO, Model, Sizes
 from setwise.models.within_set import WithinSet, within_set
-from setwise.training import maximise
 from setwise.training.likelihood import by_set
+from setwise.training.penalties import by_leave_one_out, by_validation, penalised
 
+LEAST = 1.0  # the weakest penalty of fits that have no maximum without one
 ROUNDING = 1e-12  # a set's mean this near to zero, in standardised units, is zero
 
 
@@ -35,13 +38,22 @@ class ConvexLogit(Estimated):
     A subclass names the columns, makes them from encoded choices, and says in which units it
     reports them.
 
-    Fitted attributes: ``coef_``, ``standard_errors_``, ``covariance_``, ``identified_``,
-    ``dropped_``, ``feature_names_``, ``log_likelihood_``, ``null_log_likelihood_``,
-    ``iterations_``, ``converged_``, ``sets_``.
+    ``l2`` is the strength of the penalty (:class:`MNL` has the formula).
+
+    Fitted attributes: ``coef_``, ``l2_`` (the strength used), ``standard_errors_``,
+    ``covariance_``, ``identified_``, ``dropped_``, ``feature_names_``, ``log_likelihood_``
+    (without the penalty), ``null_log_likelihood_``, ``iterations_``, ``converged_``, ``sets_``.
     """
 
+    CHECKS: ClassVar = {"l2": or_word("loo", or_word("validation", number(least=0)))}
+    FITTED: ClassVar = {"l2": 0.0}
+
     coef_: Float[np.ndarray, " p"]
+    l2_: float
     note = ""
+
+    def __init__(self, l2: int | float | Literal["validation", "loo"] = 0.0):
+        self.l2 = l2
 
     def _fit(
         self,
@@ -50,25 +62,56 @@ class ConvexLogit(Estimated):
         checkpoint: Path | None,
         progress: bool | None,
     ) -> None:
-        schema, seen = Schema.learn(choices)
-        encoded = seen.encoded(np.float64)
-        columns, scale = self._columns(encoded, schema)
-        optimum = maximise(replace(encoded, items=columns))
-        check_identified(schema.item_names, optimum.identified)
-        found = optimum.separation
-        self.schema_ = schema
+        schema, data, scale = self._learned(choices)
+        l2 = self._strength(choices, validation, schema, data, scale)
+        first = optimum = penalised(data, l2)
+        check_identified(schema.item_names, first.identified)
+        has_maximum = first.converged and not first.separation
+        if l2 == 0 and not has_maximum:
+            l2 = by_leave_one_out(data, choices.group, LEAST)
+            optimum = penalised(data, l2)
+        self.schema_, self.l2_ = schema, l2
         self.coef_ = optimum.coefficients / scale
         self.covariance_ = optimum.covariance / np.outer(scale, scale)
         self.identified_ = optimum.identified
         for name in STATISTICS:
             setattr(self, f"{name}_", getattr(optimum, name))
-        self.converged_ = optimum.converged and not found
-        real = columns[schema.real_rows(encoded)] if optimum.relations else columns
+        self.converged_ = has_maximum
+        real = data.items[schema.real_rows(data)] if optimum.relations else data.items
         self.dropped_ = reasons(self.feature_names_, real, optimum.relations)
         self.derived_ = derived(choices)
         self.__dict__.pop("model_", None)  # that of an earlier fit
-        warn_of_separation(self.feature_names_, found, len(encoded))
-        warn_if_certain(self.log_likelihood_, self.null_log_likelihood_, self.sets_)
+        if not has_maximum:
+            instead = l2 if optimum is not first else 0.0
+            warn_of_no_maximum(self.feature_names_, first.separation, len(data), instead)
+        warn_if_certain(first.log_likelihood, self.null_log_likelihood_, self.sets_)
+
+    def _learned(self, choices: Choices) -> tuple[Schema, Encoded, Float[np.ndarray, " p"]]:
+        """The schema of training sets, their columns phi, and what one unit of each is."""
+        schema, seen = Schema.learn(choices)
+        encoded = seen.encoded(np.float64)
+        columns, scale = self._columns(encoded, schema)
+        return schema, replace(encoded, items=columns), scale
+
+    def _strength(
+        self,
+        choices: Choices,
+        validation: Choices | None,
+        schema: Schema,
+        data: Encoded,
+        scale: Float[np.ndarray, " p"],
+    ) -> float:
+        """The penalty's strength: as given, or chosen as asked."""
+        if self.l2 == "loo":
+            return by_leave_one_out(data, choices.group)
+        if self.l2 != "validation":
+            return float(self.l2)
+        if validation is None:
+            train, validation = held_out(choices, seed=0)
+            schema, data, scale = self._learned(train)
+        valid = schema.encode(validation, np.float64)
+        columns, unit = self._columns(valid, schema)
+        return by_validation(data, replace(valid, items=columns * (unit / scale)))
 
     @property
     @abstractmethod
@@ -90,8 +133,20 @@ class ConvexLogit(Estimated):
         return Summary(
             tuple(self.feature_names_), self.coef_, self.standard_errors_, self.identified_,
             self.log_likelihood_, self.null_log_likelihood_, self.sets_, self.dropped_,
-            note="\n".join(filter(None, (self.note, self._about_context()))),
+            note="\n".join(filter(None, (self.note, self._about_context(), self._about_penalty()))),
         )  # fmt: skip
+
+    def _about_penalty(self) -> str:
+        """What the penalty does to estimates and standard errors, for the summary."""
+        if self.l2_ == 0:
+            return ""
+        none = "The likelihood has no maximum. " if self.l2 == 0 else ""
+        return (
+            f"{none}Estimates are penalised (l2={self.l2_:g}), which draws them towards 0.\n"
+            "Standard errors are those of the penalised likelihood's curvature. They leave this "
+            "bias out, so that\nz and p are no classical tests. AIC and BIC count every "
+            "coefficient in full."
+        )
 
     def _about_context(self) -> str:
         """What becomes of context, for the summary."""
@@ -107,14 +162,36 @@ class MNL(ConvexLogit):
     :meth:`summary` say why. Context features are equal for all items of a set, cancel, and are not
     used; :meth:`summary` says that too.
 
-    Fitted attributes: ``coef_``, ``standard_errors_``, ``covariance_``, ``identified_``,
-    ``dropped_``, ``feature_names_``, ``log_likelihood_``, ``null_log_likelihood_``,
-    ``iterations_``, ``converged_``, ``sets_``.
+    Args:
+        l2: the strength of the penalty. The fit maximises
+
+                sum over sets of weight * log P(chosen) - l2 / 2 * sum_j (sd_j b_j)^2
+
+            with sd_j the standard deviation of column j over the training rows, so that units do
+            not matter. l2 stands against the sum over all sets, as 1/C in scikit-learn.
+            0 is maximum likelihood, with standard errors. "validation" takes the value of
+            ``setwise.training.penalties.GRID`` (0.1 to 10,000) with the best NLL on the
+            validation part. Without one, a fifth of the sets (whole groups, where a group column
+            was read) decides, and the model is then fitted to all sets. "loo" takes the value
+            with the best approximate leave-one-out NLL, one Newton step per set (or group).
+
+    With a penalty, columns that are combinations of others within sets have coefficients too; only
+    columns that never differ within a set are dropped.
+
+    If l2 is 0 and the likelihood has no maximum (separated data), ``fit`` warns, ``converged_`` is
+    False, and the coefficients are penalised: leave-one-out chooses ``l2_`` from 1 to 10,000.
+
+    Fitted attributes: ``coef_``, ``l2_`` (the strength used), ``standard_errors_``,
+    ``covariance_``, ``identified_``, ``dropped_``, ``feature_names_``, ``log_likelihood_``
+    (without the penalty), ``null_log_likelihood_``, ``iterations_``, ``converged_``, ``sets_``.
 
     >>> import setwise as sw
     >>> model = MNL().fit(sw.datasets.load("modecanada"))
     >>> dict(zip(model.feature_names_, model.coef_.round(3).tolist()))["cost"]
     -0.051
+    >>> few = sw.datasets.generate("mnl", sets=50, items=4, features=8).choices
+    >>> MNL(l2="loo").fit(few).l2_
+    3.0
     """
 
     @property
@@ -147,6 +224,10 @@ class LinearContextLogit(ConvexLogit):
     means are all zero.) A_jk over both scales, ``schema_.item_scales``, is A in the table's units.
 
     Memory is 8 bytes × rows × d (d + c + 1), and twice that while solving.
+
+    Args:
+        l2: the strength of the penalty, as in :class:`MNL`: 0 for none, a positive number,
+            "validation" or "loo". With few sets a penalty is worth a lot here.
 
     Fitted attributes: ``theta_``, ``A_``, and those of :class:`ConvexLogit`.
 
@@ -210,6 +291,10 @@ class WithinSetMNL(ConvexLogit):
     Combinations of others within every set have coefficient 0, and ``dropped_`` says of which: the
     position of a dummy always is one. The outside option, where there is one, counts as an average
     item.
+
+    Args:
+        l2: the strength of the penalty, as in :class:`MNL`: 0 for none, a positive number,
+            "validation" or "loo".
 
     >>> import setwise as sw
     >>> choices = sw.datasets.generate("mnl", sets=200, items=5, features=2).choices

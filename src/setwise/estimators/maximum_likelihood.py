@@ -2,14 +2,16 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float
 from sklearn.exceptions import ConvergenceWarning
 
+from setwise._arguments import number
 from setwise._errors import InputError
 from setwise.choices import Schema
 from setwise.doctor.derived import Derived
@@ -37,6 +39,9 @@ class Estimated(Estimator):
 
     ARRAYS: tuple[str, ...] = ("coef", "covariance", "identified")
     """Fitted attributes, without underscore, from which the model can be made again."""
+
+    FITTED: ClassVar[Mapping[str, float]] = {}
+    """More fitted numbers, without underscore, and what they are in older files; none below 0."""
 
     covariance_: Float[np.ndarray, "p p"]
     identified_: np.ndarray
@@ -72,7 +77,8 @@ class Estimated(Estimator):
         return np.sqrt(np.where(variances >= 0, variances, np.nan))
 
     def _to_artifact(self) -> Artifact:
-        fitted = {name: getattr(self, f"{name}_") for name in (*STATISTICS, "dropped")}
+        names = (*STATISTICS, *self.FITTED, "dropped")
+        fitted = {name: getattr(self, f"{name}_") for name in names}
         fitted["derived"] = [asdict(one) for one in self.derived_]
         arrays = {name: getattr(self, f"{name}_") for name in self.ARRAYS}
         params = self.get_params(deep=False)
@@ -81,11 +87,16 @@ class Estimated(Estimator):
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> "Estimated":
         estimator = cls(**artifact.params)
+        estimator.check_arguments()
         estimator.schema_ = artifact.schema
         for name in cls.ARRAYS:
             setattr(estimator, f"{name}_", artifact.arrays[name])
         for name in STATISTICS:
             setattr(estimator, f"{name}_", artifact.fitted[name])
+        for name, otherwise in cls.FITTED.items():
+            value = artifact.fitted.get(name, otherwise)
+            number(least=0)(f"{name}_", value)
+            setattr(estimator, f"{name}_", value)
         estimator.dropped_ = artifact.fitted.get("dropped", {})  # older files do not say why
         estimator.derived_ = [Derived(**one) for one in artifact.fitted.get("derived", [])]
         return estimator
@@ -102,31 +113,42 @@ def check_identified(names: Sequence[str], identified: Bool[np.ndarray, " d"]) -
     )
 
 
-def warn_of_separation(names: Sequence[str], found: Separation, sets: int) -> None:
-    """Say which columns have no finite coefficient; call it from ``fit``."""
-    if not found:
-        return
+def warn_of_no_maximum(names: Sequence[str], found: Separation, sets: int, l2: float = 0.0) -> None:
+    """Say which columns have no finite coefficient; call it from ``fit``.
+
+    ``l2`` is the strength of the penalty that the reported coefficients have instead; 0 if they
+    have none.
+    """
+    if found:
+        why, remedy = _separated(names, found, sets)
+        why = f"the likelihood has no maximum: {why}, so that coefficients grow without bound"
+    else:
+        why, remedy = "the search for the likelihood's maximum did not end", "use fewer columns"
+    instead = (
+        f"; the coefficients given are penalised (l2={l2:g}, chosen by leave-one-out) so that "
+        "predictions make sense; set l2= to choose the penalty, "
+        if l2
+        else ", and standard errors mean nothing; "
+    )
+    warnings.warn(f"{why}{instead}{remedy}", ConvergenceWarning, stacklevel=4)
+
+
+def _separated(names: Sequence[str], found: Separation, sets: int) -> tuple[str, str]:
+    """What separates the choices, and what to do about it."""
     quoted = [f"'{name}'" for name, one in zip(names, found.columns, strict=True) if one]
     shown = ", ".join(quoted[:5]) + (f" and {len(quoted) - 5} more" if len(quoted) > 5 else "")
     one = len(quoted) == 1
     tells = f"{shown} {'tells' if one else 'together tell'}"
     if found.sets == sets:
-        tells += " the chosen items from the rest without error"
-        remedy = "check it for a leak, or leave it out" if one else "check them for a leak"
-    else:
-        tells += (
-            f" chosen items from others without error in {found.sets:,} of {sets:,} sets, and no "
-            "choice speaks against it"
+        return (
+            f"{tells} the chosen items from the rest without error",
+            "check it for a leak, or leave it out" if one else "check them for a leak",
         )
-        remedy = (
-            "merge a level that is never (or always) chosen with another, leave a column out, or "
-            "check for a leak"
-        )
-    warnings.warn(
-        f"the likelihood has no maximum: {tells}, so that coefficients grow without bound "
-        f"and their standard errors mean nothing; {remedy}",
-        ConvergenceWarning,
-        stacklevel=4,
+    return (
+        f"{tells} chosen items from others without error in {found.sets:,} of {sets:,} sets, and "
+        "no choice speaks against it",
+        "merge a level that is never (or always) chosen with another, leave a column out, or "
+        "check for a leak",
     )
 
 

@@ -20,7 +20,7 @@ from setwise.estimators.maximum_likelihood import (
     Estimated,
     check_identified,
     warn_if_certain,
-    warn_of_separation,
+    warn_of_no_maximum,
     without_context,
 )
 from setwise.estimators.summary import Summary, reasons
@@ -111,7 +111,8 @@ class NestedLogit(Estimated):
         self.dropped_ = reasons(self.feature_names_, real, mnl.relations)
         self.derived_ = derived(choices)
         self.model_ = self._model()
-        warn_of_separation(self.feature_names_, separates, len(data))
+        if separates:
+            warn_of_no_maximum(self.feature_names_, separates, len(data))
         warn_if_certain(self.log_likelihood_, self.null_log_likelihood_, self.sets_)
         if not found.converged and not separates:
             warnings.warn(

@@ -4,6 +4,8 @@
 
 is concave. With p the choice probabilities and m = sum_z p_z z the mean item of a set, its
 gradient is the sum of (x_chosen - m), and its Hessian minus the sum of (sum_z p_z z z' - m m').
+Weights of sets multiply their terms. A penalty takes sum_j penalty_j b_j^2 / 2 away: what is left
+is strictly concave and has a maximum in all data.
 """
 
 from collections.abc import Mapping
@@ -28,12 +30,16 @@ DECREMENT = 1e-9  # of log L per choice, before the last step; Newton's step the
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """The maximum-likelihood estimate.
+    """The maximum-likelihood estimate, or with a penalty that of the penalised likelihood.
 
     ``identified`` is False for a column that is a combination of earlier ones within every set
     (a reference level, or a feature that never differs within a set); its coefficient is 0.
     ``relations`` says of which ones: the weights of all columns in the sum that it equals within
-    every set, which are all 0 if it never differs there.
+    every set, which are all 0 if it never differs there. With a penalty only columns that never
+    differ within a set are left out: it decides between the others.
+
+    ``log_likelihood`` is that of the choices, without the penalty; ``covariance`` is the inverse of
+    what was maximised's curvature, the penalty included.
     """
 
     coefficients: Float[np.ndarray, " d"]
@@ -46,6 +52,7 @@ class Optimum:
     converged: bool
     relations: Mapping[int, Float[np.ndarray, " d"]]
     data: Encoded
+    penalty: Float[np.ndarray, " d"] | None = None
 
     @cached_property
     def growing(self) -> bool:
@@ -54,7 +61,7 @@ class Optimum:
         Either the maximum is not reached, or there is none.
         """
         known = self.identified
-        if not self.converged or not known.any():
+        if not self.converged or not known.any() or self.penalty is not None:
             return not self.converged
         problem = _Problem(self.data, self.data.items[:, known])
         _, gradient, hessian = problem.derivatives(self.coefficients[known])
@@ -64,7 +71,7 @@ class Optimum:
     @cached_property
     def separation(self) -> Separation:
         """The columns that tell chosen items without error; where there are some, no maximum is."""
-        if not self.growing:
+        if not self.growing or self.penalty is not None:
             return Separation(np.zeros(len(self.identified), bool), 0)
         columns = np.flatnonzero(self.identified)
         within = self.within[np.ix_(columns, columns)]
@@ -76,13 +83,23 @@ class Optimum:
         return _within(self.data)[0]
 
 
-def maximise(data: Encoded) -> Optimum:
-    """Fit the multinomial logit to float64 items; context cancels within a set and is not used."""
-    assert data.chosen is not None
-    identified, relations = _identified(data)
+def maximise(
+    data: Encoded,
+    penalty: Float[np.ndarray, " d"] | None = None,
+    start: Float[np.ndarray, " d"] | None = None,
+) -> Optimum:
+    """Fit the multinomial logit to float64 items; context cancels within a set and is not used.
+
+    Args:
+        data: the choices.
+        penalty: of each column, positive where it differs within sets: maximise
+            log L(b) - sum_j penalty_j b_j^2 / 2. None is maximum likelihood.
+        start: coefficients to begin at, such as those of a similar penalty; None is 0.
+    """
+    identified, relations = _identified(data) if penalty is None else _varying(data)
     x = data.items if identified.all() else np.ascontiguousarray(data.items[:, identified])
-    problem = _Problem(data, x)
-    b = np.zeros(int(identified.sum()))
+    problem = _Problem(data, x, None if penalty is None else penalty[identified])
+    b = np.zeros(int(identified.sum())) if start is None else start[identified]
     value, gradient, hessian = problem.derivatives(b)
     converged, iteration = len(b) == 0, 0
     while not converged and iteration < ITERATIONS:
@@ -105,16 +122,22 @@ def maximise(data: Encoded) -> Optimum:
     covariance = np.full((len(identified),) * 2, np.nan)
     covariance[np.ix_(identified, identified)] = np.linalg.pinv(hessian, hermitian=True)
     return Optimum(
-        coefficients, covariance, identified, value, problem.null, len(data), iteration, converged,
-        relations, data,
+        coefficients, covariance, identified, value + problem.cost(b), problem.null, len(data),
+        iteration, converged, relations, data, penalty,
     )  # fmt: skip
 
 
 class _Problem:
     """The likelihood of one data set, with room that every iteration uses again."""
 
-    def __init__(self, data: Encoded, x: Float[np.ndarray, "rows d"]):
+    def __init__(
+        self,
+        data: Encoded,
+        x: Float[np.ndarray, "rows d"],
+        penalty: Float[np.ndarray, " d"] | None = None,
+    ):
         assert data.chosen is not None
+        self.penalty = penalty
         self.x, self.starts, self.sizes = x, data.offsets[:-1], data.sizes
         self.chosen_rows = self.starts + data.chosen
         self.weight = np.ones(len(data)) if data.weight is None else data.weight
@@ -127,7 +150,7 @@ class _Problem:
     def derivatives(
         self, b: Float[np.ndarray, " d"]
     ) -> tuple[float, Float[np.ndarray, " d"], Float[np.ndarray, "d d"]]:
-        """log L, its gradient and minus its Hessian."""
+        """log L less the penalty, its gradient and minus its Hessian."""
         v = self.x @ b
         v -= self._spread(np.maximum.reduceat(v, self.starts))
         e = np.exp(v)
@@ -138,7 +161,15 @@ class _Problem:
         means = self.by_set @ self.x
         np.multiply(self.x, np.sqrt(e)[:, None], out=self.scaled)
         hessian = self.scaled.T @ self.scaled - means.T @ (means / self.weight[:, None])
-        return value, self.chosen_sum - means.sum(0), hessian
+        gradient = self.chosen_sum - means.sum(0)
+        if self.penalty is not None:
+            hessian[np.diag_indices_from(hessian)] += self.penalty
+            gradient -= self.penalty * b
+        return value - self.cost(b), gradient, hessian
+
+    def cost(self, b: Float[np.ndarray, " d"]) -> float:
+        """What the penalty takes from log L."""
+        return 0.0 if self.penalty is None else float(self.penalty @ b**2) / 2
 
     def moved(self, step: Float[np.ndarray, " d"]) -> float:
         """The largest change of a utility against that of the chosen item."""
@@ -173,6 +204,18 @@ def _within(
     total = x.T @ x
     sums = _sums(data.offsets) @ x
     return total - sums.T @ (sums / data.sizes[:, None]), total
+
+
+def _varying(
+    data: Encoded,
+) -> tuple[Bool[np.ndarray, " d"], dict[int, Float[np.ndarray, " d"]]]:
+    """Columns that differ within some set, and for the others that no column accounts for them."""
+    x = data.items
+    total = np.einsum("ij,ij->j", x, x)
+    sums = _sums(data.offsets) @ x
+    within = total - (sums**2 / data.sizes[:, None]).sum(0)
+    varying = within > IDENTIFIED * np.maximum(total, np.finfo(float).tiny)
+    return varying, {j: np.zeros(len(varying)) for j in np.flatnonzero(~varying).tolist()}
 
 
 def _identified(
