@@ -52,7 +52,11 @@ TREES: Mapping[str, Mapping[str, Any]] = {
     "trees, very large": {"leaves": 127, "min_rows": 5, "columns": 0.3, "l2": 30.0},
 }
 """Boosted trees that differ in what they are good at: smooth, noisy and intricate data."""
-NETWORKS = {"kinds": ("pieces", "straight"), "weight_decays": (0.3, 3.0), "ensemble": 4}
+NETWORKS: Mapping[str, Any] = {
+    "kinds": ("pieces", "straight"),
+    "weight_decays": (0.3, 3.0),
+    "ensemble": 4,
+}
 """The members of SDA's ensemble that add something to trees."""
 
 KINDS = (*LOGITS, "trees", "trees_alone", *(kind.blueprint for kind in SDA_KINDS.values()))
@@ -227,7 +231,7 @@ class Auto(Estimator):
             begun, models, log_p = time.monotonic(), [], []
             for part in parts:
                 train, valid = part.small
-                estimator = logit(l2="validation").learn(schema, train, valid)
+                estimator = logit().solve(schema, train, valid)
                 models.append(estimator.model_)
                 log_p.append(_of_chosen(estimator.model_, valid))
             yield Candidate(name, name, models, np.concatenate(log_p), time.monotonic() - begun)
