@@ -1,15 +1,16 @@
-"""The default SDA against strong rivals, on data files, split by split; resumable.
+"""``Auto`` and ``SDA`` as they come against strong rivals, on data files; resumable.
 
     python benchmarks/accuracy.py OUT.jsonl DATA.setwise-data ... [--task rivals] [--models a,b]
 
 Tasks:
     rivals        50:25:25, ten splits.
+    people        the same, but no person is on both sides of a split.
     transfer      trains on sets of at most ``--up-to`` items and is tested on each larger size.
     curve         trains on 200, 500, 1,000, ... sets, with half as many to validate on.
 
-Every model sees the same splits. ``sda`` has its default arguments. Rivals that train by gradients
-are tuned on the validation part of each split (16 trials); so is LightGBM, over its own arguments;
-what is solved has nothing to tune. A name that ends in ``+`` gives the rival each feature's z-score
+Every model sees the same splits. ``auto``, ``sda`` and ``boosted_logit`` have their default
+arguments. Rivals that train by gradients are tuned on the validation part of each split (16
+trials); so is LightGBM, over its own arguments; what is solved has nothing to tune. A name that ends in ``+`` gives the rival each feature's z-score
 and position within the set as columns; one that ends in ``*5`` is a mean of five tuned models.
 
 One line a model, split and test part, and one for a part's sets of all splits together, is written
@@ -19,6 +20,7 @@ of a file.
 
 import argparse
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -35,17 +37,18 @@ from setwise.estimators import ChoiceModel, LambdaMART, TrainedEstimator, fit_to
 from setwise.metrics import CALIBRATION_BINS, Outcomes, Ranks
 from setwise.reports.comparison import HEADS, cells
 
+DEFAULTS = ("auto", "boosted_logit")
 DEFAULT = "sda"
 SOLVED = ("mnl", "mnl_within_set", "lcl")
 PAPER = ("sda_inner", "sda_difference", "sdw", "sde")
 NETWORKS = ("mlp", "deep_sets", "fate", "set_transformer")
 LIGHTGBM = "lambdamart"
 RIVALS = (
-    DEFAULT, *SOLVED, *PAPER, *NETWORKS, "mlp+", "deep_sets+", "mlp+*5", "deep_sets*5",
+    *DEFAULTS, DEFAULT, *SOLVED, *PAPER, *NETWORKS, "mlp+", "deep_sets+", "mlp+*5", "deep_sets*5",
     "sda_difference*5", LIGHTGBM, f"{LIGHTGBM}+",
 )  # fmt: skip
 SPLIT = (0.5, 0.25, 0.25)
-CURVE = (200, 500, 1000, 2000, 5000, 10_000)
+CURVE = (100, 200, 500, 1000, 2000, 5000, 10_000)
 
 Part = tuple[sw.Choices, sw.Choices, dict[str, sw.Choices]]
 """Training sets, validation sets, and test sets by name."""
@@ -54,6 +57,12 @@ Part = tuple[sw.Choices, sw.Choices, dict[str, sw.Choices]]
 def rivals(choices: sw.Choices, seed: int, given: argparse.Namespace) -> list[Part]:
     """One part a split."""
     train, valid, test = sw.split(choices, SPLIT, seed)
+    return [(train, valid, {"test": test})]
+
+
+def people(choices: sw.Choices, seed: int, given: argparse.Namespace) -> list[Part]:
+    """One part a split, with people as a whole in one of its parts."""
+    train, valid, test = sw.split(choices, SPLIT, seed, by="group")
     return [(train, valid, {"test": test})]
 
 
@@ -81,7 +90,7 @@ def curve(choices: sw.Choices, seed: int, given: argparse.Namespace) -> list[Par
     return parts
 
 
-TASKS = {"rivals": rivals, "transfer": transfer, "curve": curve}
+TASKS = {"rivals": rivals, "people": people, "transfer": transfer, "curve": curve}
 
 
 def with_within_set(choices: sw.Choices) -> sw.Choices:
@@ -138,7 +147,7 @@ def fitted(name: str, parts: Sequence[Part], seed: int, given: argparse.Namespac
     estimator = estimator_of(name)
     pairs = [(train, valid) for train, valid, _ in parts]
     if not isinstance(estimator, TrainedEstimator):
-        return [estimator_of(name).fit(train) for train, _ in pairs]
+        return [estimator_of(name).fit(train, valid) for train, valid in pairs]
     if name == DEFAULT or not given.trials:
         return list(fit_together(estimator, pairs, range(seed, seed + len(parts))))
     tuning = sw.Tuning(given.trials, "training", storage=None)
@@ -198,13 +207,14 @@ def measured(name: str, choices: sw.Choices, given: argparse.Namespace) -> list[
     rows = []
     together: dict[str, list[Outcomes]] = {}
     for each in zip(*by_split, strict=True):  # one kind of part, over the splits
-        for split, (model, part) in enumerate(
-            zip(fitted(name, each, given.first, given), each, strict=True)
-        ):
+        begun = time.perf_counter()
+        models = fitted(name, each, given.first, given)
+        seconds = (time.perf_counter() - begun) / len(each)
+        for split, (model, part) in enumerate(zip(models, each, strict=True)):
             for label, test in part[2].items():
                 outcomes = model.outcomes(test)
                 together.setdefault(label, []).append(outcomes)
-                row = {"split": given.first + split, "part": label}
+                row = {"split": given.first + split, "part": label, "seconds": seconds}
                 metrics = metrics_of(outcomes) | of_all(model, test)
                 rows.append(row | {"metrics": metrics})
     for label, several in together.items() if given.splits > 1 else ():

@@ -34,8 +34,8 @@ TABLES: Mapping[str, tuple[str, dict[str, Any]]] = {
             "title_overlap", "visited",
         )},
     ),
-    "manyitem": ("many_item_choice", {"items": ("liking", "row", "col")}),
-    "noguchi": ("context_noguchi2014", {"items": ("x1_z", "x2_z")}),
+    "manyitem": ("many_item_choice", {"items": ("liking", "row", "col"), "group": "subject"}),
+    "noguchi": ("context_noguchi2014", {"items": ("x1_z", "x2_z"), "group": "participant"}),
     "amadeus": (
         "amadeus_itinerary",
         {"items": (
