@@ -163,7 +163,7 @@ def test_options_of_training_are_parameters():
     [
         (sw.SDA(), "dimensions", "SDA has no argument 'dimensions'; it has: .*dimension"),
         (sw.SDA(), "training__epoch", "there is no option 'epoch' of training; there are: epochs"),
-        (sw.MNL(), "training__epochs", "MNL has no argument 'training__epochs'; it has: none"),
+        (sw.MNL(), "training__epochs", "MNL has no argument 'training__epochs'; it has: l2"),
     ],
 )
 def test_unknown_parameters_are_refused(model, name, message):
