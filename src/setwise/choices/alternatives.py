@@ -37,7 +37,7 @@ class Alternatives:
     def of(
         cls, data: Any, choices: Choices, by: str | Sequence[str], outside: bool = False
     ) -> "Alternatives":
-        """Of choices read from ``data`` (which may be the choices themselves), set after set.
+        """The alternatives of choices read from ``data``, set after set.
 
         Args:
             data: what the choices were read from: its other columns may name alternatives too.

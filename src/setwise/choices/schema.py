@@ -183,7 +183,7 @@ class Schema:
 
     @property
     def width(self) -> int:
-        """The number of columns that a model sees: items' and, beside them, the set's context."""
+        """The number of columns that a model sees: items' and the set's context."""
         return len(self.item_names) + len(self.context_names)
 
     @property

@@ -171,7 +171,7 @@ def fit(
     estimator = machines.fitted(estimator, choices, source, seed, checkpoint)
     about = {
         "sample": few(choices, sample) if sample else None,
-        "beside": _mnl_beside(model, estimator, choices),
+        "reference": _reference_mnl(model, estimator, choices),
     }
     kept_elsewhere(lambda path: estimator.save(path, **about), out, "trained model")
     _show_fit(estimator, choices, out, json)
@@ -345,14 +345,14 @@ def _end(text: str) -> None:
     sys.exit(2)
 
 
-def _mnl_beside(model: str, estimator: Any, choices: Any) -> Any:
+def _reference_mnl(model: str, estimator: Any, choices: Any) -> Any:
     """The MNL to compare with a model without IIA; None if it cannot be fitted."""
-    from setwise.estimators import CATALOGUE, mnl_beside
+    from setwise.estimators import CATALOGUE, reference_mnl
 
     if CATALOGUE[model].about.satisfies_iia:
         return None
     try:
-        return mnl_beside(estimator, choices)
+        return reference_mnl(estimator, choices)
     except InputError as error:
         warnings.warn(f"the file has no MNL to compare the model with: {error}", stacklevel=2)
         return None

@@ -236,7 +236,7 @@ def _show_plan(
             str(len(units)), str(len(todo)),
         ))  # fmt: skip
     heads = ("data", "sets", "features", "methods", "to do")
-    show.table(heads, rows, title="The plan", beside=True)
+    show.table(heads, rows, title="The plan", to_stderr=True)
     show.note(f"{len(left)} methods to do with {workers} workers; results go to {out}")
 
 

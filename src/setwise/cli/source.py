@@ -197,10 +197,10 @@ class Source:
         typer.Option(help="Column with a positive weight per set. Default: equal weights."),
     ] = None
     group: Annotated[
-        str | None, typer.Option(help="Column with the respondent, for --split-by group.")
+        str | None, typer.Option(help="Column with the respondent, to split by.")
     ] = None
     time: Annotated[
-        str | None, typer.Option(help="Column with the time of the choice, for --split-by time.")
+        str | None, typer.Option(help="Column with the time of the choice, to split by.")
     ] = None
     on_none: Annotated[OnNone, typer.Option(help=OUTSIDE_HELP)] = OnNone.error
     on_multiple: Annotated[OnMultiple, typer.Option(help=MULTIPLE_HELP)] = OnMultiple.error

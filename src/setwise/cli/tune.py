@@ -126,8 +126,8 @@ def _draw(done: "list[TunedSplit]", plot: Path) -> None:
     from setwise._files import whole_file
     from setwise.reports.figures import tuning_history
 
-    with whole_file(plot) as beside:
-        beside.write_text(tuning_history([one.tuned for one in done]), "utf-8")
+    with whole_file(plot) as part:
+        part.write_text(tuning_history([one.tuned for one in done]), "utf-8")
     show.note(f"wrote {plot}")
 
 

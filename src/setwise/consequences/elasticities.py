@@ -173,7 +173,7 @@ AVERAGED = (
 
 @dataclass(frozen=True, eq=False)
 class Elasticities:
-    """Of every set a matrix, row a and column b: e_ab = d log P(a) / d log x_b."""
+    """A matrix per set, row a and column b: e_ab = d log P(a) / d log x_b."""
 
     column: str
     pairs: Pairs
@@ -207,9 +207,9 @@ class Elasticities:
         return float(low), float(high)
 
     def to_frame(self) -> Any:
-        """A Polars frame, one row per pair: with ``by`` of alternatives, else of items of a set.
+        """A Polars frame, one row per pair: alternatives with ``by``, else items of a set.
 
-        Columns of alternatives: alternative, because_of, elasticity, low, high (95 %). Of items:
+        Columns for alternatives: alternative, because_of, elasticity, low, high (95 %). For items:
         set_number, item, because_of, elasticity, all counted from 0 in the order of the sets.
         """
         if self.between is None:
@@ -241,7 +241,7 @@ class Elasticities:
     def _sums(
         self, which: Bool[np.ndarray, " pairs"]
     ) -> tuple[Float[np.ndarray, " sets"], Float[np.ndarray, " sets"]]:
-        """Of each set: the sums of P(a) e_ab and of P(a) over these pairs."""
+        """The sums of P(a) e_ab and of P(a) over these pairs, per set."""
         sets, _, _ = self.pairs.places()
         known = which & ~np.isnan(self.pairs.values)
         p = np.where(known, self.pairs.of_rows(self.probability), 0)

@@ -27,7 +27,7 @@ from setwise.scoring.model_file import Artifact
 Direction = Literal["ascending", "descending"]
 SIGNS = {"descending": 1.0, "ascending": -1.0}
 
-# Of the inverse temperature, in units of one over the scores' spread within sets.
+# Bounds of the inverse temperature, in units of one over the scores' spread within sets.
 BOUNDS = (1e-3, 1e3)
 SETS_A_COLUMN = 5  # with fewer, weights without error are found in any data
 

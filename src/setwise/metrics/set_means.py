@@ -185,7 +185,7 @@ def _summed(
 def _quantiles(
     means: Float[np.ndarray, "resamples m"], tails: Sequence[float]
 ) -> Float[np.ndarray, "two m"]:
-    """Of the resamples that have a value; NaN where none has."""
+    """Quantiles over the resamples that have a value; NaN if none has."""
     found = np.full((2, means.shape[1]), np.nan)
     some = ~np.isnan(means).all(0)
     found[:, some] = np.nanquantile(means[:, some], tails, axis=0)

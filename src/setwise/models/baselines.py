@@ -140,8 +140,8 @@ class FirstAggregate(Model):
     def scores(self, items: Items, present: Mask, dropout: Dropout | None = None) -> Scores:
         early, late = dropout.split() if dropout is not None else (None, None)
         m = _masked.mean(self.phi(items, early), present)
-        beside = jnp.broadcast_to(m, (items.shape[0], len(m)))
-        return self.evaluate.scores(jnp.concatenate([items, beside], axis=1), present, late)
+        repeated = jnp.broadcast_to(m, (items.shape[0], len(m)))
+        return self.evaluate.scores(jnp.concatenate([items, repeated], axis=1), present, late)
 
 
 @dataclass(frozen=True)

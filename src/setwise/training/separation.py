@@ -30,7 +30,7 @@ MOST_COLUMNS = 16  # to leave out one after the other, which takes a programme e
 class Separation:
     """Columns that together tell chosen items from others without error, and in how many sets.
 
-    Of the directions that separate, one with few columns is meant: none of them can be left out.
+    If several directions separate, this is one with few columns: none of them can be left out.
     In the other sets it makes no difference. No column and no set if log L has a maximum.
     """
 
@@ -51,7 +51,7 @@ def separation(
 
     Args:
         data: the choices.
-        columns: those that are no combination of others within sets.
+        columns: those that are not a combination of others within sets.
         coefficients: of these columns, where the search for a maximum ended: what grew most is
             named first.
         within: sums of products of these columns' deviations from set means.

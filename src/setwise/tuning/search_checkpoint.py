@@ -2,7 +2,7 @@
 
 A database stores trials one by one, for workers that share them. Here a killed search continues
 from its last whole batch, with the best models so far, and ends as if it had not been killed: the
-rounding of a trial may depend on those that train beside it.
+rounding of a trial may depend on those that train with it.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -45,7 +45,7 @@ class Violations(SetMean):
         return self.where(mask).mean
 
     def where(self, mask: Bool[np.ndarray, " sets"]) -> "Violations":
-        """Of some of the sets alone."""
+        """The violations in these sets alone."""
         weight, group = (None if one is None else one[mask] for one in (self.weight, self.group))
         return Violations(self.of_sets[mask], weight, group)
 
@@ -97,7 +97,7 @@ def violation_capacity(
 def changed_choices(
     one: Removals,
 ) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"]]:
-    """Of each set: how many items are taken away, and how often that changes the choice.
+    """How many items of each set are taken away, and how often that changes the choice.
 
     The choice is the item with the highest score, the first of equals. Scores are compared and not
     probabilities, whose rounding makes ties that depend on the set. Equal items may score unequally
@@ -151,7 +151,7 @@ class CapacityByRegion:
             if set(one.right) == set(right):
                 return one
         wrong = ", ".join(name for name in right if name not in self.models)
-        raise InputError(f"{wrong} is no model here; there are: {', '.join(self.models)}")
+        raise InputError(f"{wrong} is not a model here; there are: {', '.join(self.models)}")
 
     @property
     def heads(self) -> tuple[str, ...]:

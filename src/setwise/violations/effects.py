@@ -231,7 +231,7 @@ def _once(
 
 
 def _shares(table: Table, sets: Grouping, chosen: str, option: str) -> Float[np.ndarray, "sets 2"]:
-    """Of each trial, what A and what B got: 0 or 1, or a model's probabilities."""
+    """What A and what B got in each trial: 0 or 1, or a model's probabilities."""
     column = table.column(chosen, "chosen")
     values = column.values.astype(np.float64)[sets.order] if column.kind == "number" else None
     sums = None if values is None else _segments.sums(values, sets.offsets)

@@ -194,9 +194,9 @@ def small_hsiao(data: Encoded, gone: Bool[np.ndarray, " rows"], seed: int) -> II
 
 
 def random_items(data: Encoded, outside: bool, seed: int) -> Bool[np.ndarray, " rows"]:
-    """About half of each set's rows, which were not chosen and are no outside options.
+    """About half of each set's rows, neither chosen nor outside options.
 
-    Of n rows, the outside option counted, floor(n / 2) go; of two none.
+    floor(n / 2) of n rows go, the outside option counted; none go if n is 2.
     """
     assert data.chosen is not None
     draw = np.random.default_rng(seed).random(len(data.items))

@@ -19,7 +19,7 @@ from setwise.metrics.set_means import Group, people
 
 @dataclass(frozen=True, eq=False)
 class Influence:
-    """Of every set a matrix, row a and column b: P_{s-b}(a) - P_s(a), and -P_s(b) for a = b.
+    """A matrix per set, row a and column b: P_{s-b}(a) - P_s(a), and -P_s(b) for a = b.
 
     Its columns add up to 0: what b leaves, the others take. A column is NaN where b is alone.
     """

@@ -238,7 +238,7 @@ class Imitation:
 def _prepare(folder: Path, names: Sequence[str], title: str) -> None:
     """Make the folder, refuse one with real files, clear earlier generated ones, and label it.
 
-    Real files are those of the same names without setwise's label beside them.
+    Real files are those of the same names without setwise's label in their folder.
     """
     make_folder(folder)
     there = [path for name in names for path in _forms(folder, name) if path.exists()]
@@ -259,7 +259,7 @@ def csv_file(
 ) -> Iterator[Callable[[Any], None]]:
     """A function that appends Polars frames to the file; zipped, it is ``name.zip``."""
     path = folder / (f"{name}.zip" if zipped else name)
-    with whole_file(path) as beside, _opened(beside, name, zipped) as file:
+    with whole_file(path) as part, _opened(part, name, zipped) as file:
         is_first = True
 
         def append(frame: Any) -> None:
@@ -295,5 +295,5 @@ def _is_labelled(folder: Path) -> bool:
 
 
 def _write_label(folder: Path, lines: Sequence[str]) -> None:
-    with whole_file(folder / LABEL) as beside:
-        beside.write_text("\n".join([FIRST_LINE, *lines, ""]), "utf-8")
+    with whole_file(folder / LABEL) as part:
+        part.write_text("\n".join([FIRST_LINE, *lines, ""]), "utf-8")

@@ -53,8 +53,8 @@ def _write(
         _rows(stream(seed, FILE, chunk), np.arange(first, end), expectation)
         for chunk, first, end in chunks(sets, SETS_PER_CHUNK, on_sets)
     ]
-    with whole_file(folder / FILE) as beside:
-        pl.concat(parts).write_parquet(beside)
+    with whole_file(folder / FILE) as part:
+        pl.concat(parts).write_parquet(part)
     return {}
 
 

@@ -37,7 +37,7 @@ REVIEWS = {
 }  # fmt: skip
 COUNTRIES = {219: 0.61, 100: 0.09, 55: 0.05, 216: 0.035, 220: 0.034, 129: 0.028, 31: 0.018}
 RARE_COUNTRIES = 170
-# Of each competitor: the share of rows with a rate, the share of rates with a difference.
+# Per competitor: the share of rows with a rate, the share of rates with a difference.
 COMPETITORS = (
     (0.024, 0.80), (0.43, 0.27), (0.33, 0.30), (0.051, 0.43),
     (0.467, 0.38), (0.047, 0.40), (0.058, 0.44), (0.415, 0.32),

@@ -122,9 +122,9 @@ separable)
 def contributions(model: Aggregation, items: Items, present: Mask) -> Float[Array, "n l"]:
     """g_i(x, s) of every item and score function; their sum over i is the model's score.
 
-    Where < b, x > stands beside the aggregation, it counts as one more function, the last.
+    If < b, x > is added to the aggregation, it counts as one more function, the last.
     """
-    x = model.seen(items, present)
+    x = model.view(items, present)
     f = model.F(x)
     w, r = model.w(f, present, None), model.r(f, present, None)
     g = model.mu(model.compare(f, r)) * w

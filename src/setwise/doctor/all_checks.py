@@ -28,8 +28,8 @@ from setwise.doctor.column_checks import (
     wrong_transform,
     wrong_type,
 )
+from setwise.doctor.columns import ExaminedFeature, ExaminedSets, features_of, understood
 from setwise.doctor.derived import Products
-from setwise.doctor.examined import ExaminedFeature, ExaminedSets, features_of, understood
 from setwise.doctor.leaks import ChoiceLeaks, leak
 from setwise.doctor.report import SEVERITIES, Examination, Finding, TableSummary
 from setwise.doctor.set_checks import (
