@@ -13,8 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from setwise import _masked
-from setwise.models.blueprint import About, Blueprint, Sizes
-from setwise.models.model import Dropout, Model, glorot
+from setwise.models.model import About, Blueprint, Dropout, Model, Sizes, glorot
 from setwise.models.set_functions import Layer
 from setwise.models.within_set import SplitColumns, alone, among_others, splines
 

@@ -16,7 +16,7 @@ import setwise as sw
 from setwise import _arrayfile
 from setwise.choices import Schema, encoding, open_choices, save_choices, verify
 from setwise.choices import choices as choices_module
-from setwise.choices.columns import Column, Levels, StoredColumns
+from setwise.choices.choices import Column, Levels, StoredColumns
 from setwise.choices.encoding import available_bytes
 
 PER_SET = ("offsets", "rows", "set_ids", "chosen", "weight", "group", "time")

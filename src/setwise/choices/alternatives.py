@@ -8,8 +8,7 @@ import numpy as np
 
 from setwise._errors import InputError
 from setwise._shapes import Bool, Int
-from setwise.choices.choices import Choices
-from setwise.choices.columns import Column
+from setwise.choices.choices import Choices, Column
 from setwise.choices.tables import open_table
 
 OUTSIDE = "outside option"

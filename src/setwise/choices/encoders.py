@@ -16,7 +16,7 @@ import numpy as np
 from setwise._arguments import check_all, number, one_of, optional, shown
 from setwise._errors import DataWarning, InputError
 from setwise._shapes import Float, Float32, Float64, Int, Shaped
-from setwise.choices.columns import Column
+from setwise.choices.choices import Column
 from setwise.choices.features import TRANSFORMS, Feature
 
 OTHER = "other"

@@ -14,9 +14,8 @@ import numpy as np
 from setwise._arguments import number
 from setwise._errors import InputError
 from setwise._shapes import Float, Int, Shaped
-from setwise.choices.choices import Choices, Dropped
+from setwise.choices.choices import Choices, Column, Dropped
 from setwise.choices.column_types import unmasked
-from setwise.choices.columns import Column
 from setwise.choices.features import Feature, Roles, default_items
 from setwise.choices.schema import Schema
 from setwise.choices.table_files import CsvFormat

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from setwise._shapes import Bool, Int
-from setwise.choices.columns import Column
+from setwise.choices.choices import Column
 
 LEVELS_LOOKED_AT = 1000
 MANY_LEVELS = 20_000

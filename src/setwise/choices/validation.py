@@ -12,8 +12,7 @@ import numpy as np
 from setwise._arguments import one_of
 from setwise._errors import InputError
 from setwise._shapes import Bool, Float, Int, Shaped
-from setwise.choices.choices import Choices
-from setwise.choices.columns import Column
+from setwise.choices.choices import Choices, Column
 from setwise.choices.features import TRANSFORMS, Feature
 from setwise.choices.tables import Table
 

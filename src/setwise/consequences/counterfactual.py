@@ -24,7 +24,7 @@ from setwise._errors import InputError
 from setwise._page import notebook_html
 from setwise.choices import Choices, Schema
 from setwise.choices.alternatives import OUTSIDE, Alternatives, column_of
-from setwise.choices.columns import Column
+from setwise.choices.choices import Column
 from setwise.choices.encoders import OTHER
 from setwise.consequences.derived_columns import TOO, warn_of_derived
 from setwise.consequences.shares import of_sets, offsets_with, probabilities

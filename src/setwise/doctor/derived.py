@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from setwise.choices import Choices
-from setwise.choices.columns import Column
+from setwise.choices.choices import Column
 from setwise.doctor.columns import ExaminedFeature, ExaminedSets, features_of
 from setwise.doctor.report import Finding
 

@@ -18,7 +18,7 @@ from setwise._arguments import seed as check_seed
 from setwise._errors import InputError
 from setwise._shapes import Float, Int, Shaped
 from setwise.choices import Choices, open_table
-from setwise.choices.columns import Column
+from setwise.choices.choices import Column
 from setwise.choices.validation import Grouping
 from setwise.metrics.measures import standard_error
 

@@ -1,9 +1,8 @@
 """Choice models: pure functions of one set, composed from the parts of one equation."""
 
 from setwise.models.aggregation import Aggregation
-from setwise.models.blueprint import About, Blueprint, Sizes
 from setwise.models.ensemble import Ensemble
-from setwise.models.model import Dropout, Model
+from setwise.models.model import About, Blueprint, Dropout, Model, Sizes
 from setwise.models.recipes import Recipe
 from setwise.models.zoo import ZOO
 

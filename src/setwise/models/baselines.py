@@ -16,8 +16,7 @@ import jax.numpy as jnp
 
 from setwise import _masked
 from setwise._types import Array, Float, Items, Key, Mask, Scores
-from setwise.models.blueprint import Blueprint, Sizes
-from setwise.models.model import Dropout, Model, glorot
+from setwise.models.model import Blueprint, Dropout, Model, Sizes, glorot
 from setwise.models.set_functions import Layer
 
 

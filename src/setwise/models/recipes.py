@@ -12,10 +12,9 @@ import jax.numpy as jnp
 from setwise._types import Key
 from setwise.models import evaluations, set_functions
 from setwise.models.aggregation import Aggregation
-from setwise.models.blueprint import Blueprint, Sizes
 from setwise.models.evaluations import Comparison, Evaluation
 from setwise.models.item_functions import Features, ItemFunction, Linear
-from setwise.models.model import glorot
+from setwise.models.model import Blueprint, Sizes, glorot
 from setwise.models.set_functions import (
     Constant,
     JointNetwork,

@@ -9,8 +9,7 @@ import jax.numpy as jnp
 
 from setwise import _masked
 from setwise._types import Array, Float, Items, Key, Mask, Scores
-from setwise.models.blueprint import Blueprint, Sizes
-from setwise.models.model import FLOOR, Dropout, Model
+from setwise.models.model import FLOOR, Blueprint, Dropout, Model, Sizes
 
 
 def within_set(items: Items, present: Mask) -> Float[Array, "n twice_d"]:

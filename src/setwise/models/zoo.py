@@ -14,10 +14,10 @@ from setwise.models.baselines import (
     PerceptronBlueprint,
     SetTransformerBlueprint,
 )
-from setwise.models.blueprint import About, Blueprint
 from setwise.models.evaluations import Identity, KinkedLinear, KinkedTanh, Logarithm, Power, Tanh
 from setwise.models.item_functions import Hidden
 from setwise.models.mixtures import MixtureBlueprint, SoftNestedBlueprint
+from setwise.models.model import About, Blueprint
 from setwise.models.recipes import (
     Recipe,
     extremes,

@@ -18,7 +18,7 @@ from setwise._arguments import number as a_number
 from setwise._arguments import seed as check_seed
 from setwise._errors import InputError
 from setwise.choices import Table, open_table
-from setwise.choices.columns import Column
+from setwise.choices.choices import Column
 from setwise.choices.validation import Grouping
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
