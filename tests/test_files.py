@@ -212,7 +212,7 @@ def test_no_command_writes_over_what_it_reads(words, inputs, files, monkeypatch)
         for spelling in spellings(files / name, files):
             given = [{"IN": name, "OUT": str(spelling)}.get(word, word) for word in words]
             said = refusal(given)
-            assert "cannot write" in said or "lie in each other" in said
+            assert "cannot write" in said or "is inside the other" in said
             now = {path: data for path, data in contents(files).items() if path != spelling}
             assert now == {path: data for path, data in before.items() if path != spelling}
 

@@ -33,7 +33,7 @@ from setwise.estimators.removals import over_places, set_batches
 from setwise.metrics.pairs import LevelMatrix, Pairs, Responses
 from setwise.metrics.set_means import Interval, bootstrap
 from setwise.models import Model
-from setwise.training.device import DeviceData, gather, to_device
+from setwise.training.device import DeviceData, map_sets, to_device
 
 Values = Float[np.ndarray, " rows"]
 
@@ -114,7 +114,7 @@ def _slopes(
     model: Model, encoded: Encoded, place: int
 ) -> Iterator[tuple[Int[np.ndarray, " m"], Float[np.ndarray, "m b a"], Float[np.ndarray, "m a"]]]:
     """Some sets at a time: d log P(a) / d z_b, and P(a)."""
-    data = _to_device(encoded)
+    data = to_device(encoded, dtype=np.float64)
     for some in set_batches(encoded):
         found = _program(model, data, some.batches, some.width, jnp.asarray(place))
         slope, logs = (
@@ -125,16 +125,6 @@ def _slopes(
 
 def _doubled(leaf: Any) -> Any:
     return leaf.astype(jnp.float64) if eqx.is_inexact_array(leaf) else leaf
-
-
-def _to_device(encoded: Encoded) -> DeviceData:
-    """As training's, but in double precision."""
-    single = to_device(encoded)
-    items, context = (
-        jnp.asarray(np.pad(values, [(0, len(like) - len(values)), (0, 0)]))
-        for values, like in ((encoded.items, single.items), (encoded.context, single.context))
-    )
-    return single._replace(items=items, context=context)
 
 
 @eqx.filter_jit
@@ -157,12 +147,7 @@ def _program(
 
         return over_places(slope, 0, width), logs(items)
 
-    def one_batch(
-        batch: Int[Array, " batch"],
-    ) -> tuple[Float[Array, "batch b a"], Float[Array, "batch a"]]:
-        return jax.vmap(one_set)(*gather(data, jnp.maximum(batch, 0), width))
-
-    return jax.lax.map(one_batch, batches)
+    return map_sets(one_set, data, batches, width)
 
 
 AVERAGED = (

@@ -6,17 +6,18 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Float64, Int
 
+from setwise import _segments
 from setwise._arguments import checked, text, whole
 from setwise._errors import InputError
+from setwise.choices.choices import generator
 from setwise.datasets.generated import (
     Generated,
     SetSizes,
     choose,
-    generator,
     numbers,
+    offsets_of_rows,
     set_of_rows,
     softmax,
-    starts,
     with_features,
 )
 
@@ -87,8 +88,8 @@ def _centred_scores(
     model: Any, owner: Int[np.ndarray, " rows"], x: Float[np.ndarray, "rows d"]
 ) -> Float64[np.ndarray, " rows"]:
     """g(x, s) of every row, less its mean over s (which no probability depends on)."""
-    begin = starts(owner)
-    sizes = np.diff(begin, append=len(owner))
+    offsets = offsets_of_rows(owner)
+    sizes = np.diff(offsets)
     # Chunks of one shape, the last filled with empty sets: one program, and bounded memory.
     chunks = -(-len(sizes) // SETS_PER_CHUNK)
     filled = np.zeros(chunks * SETS_PER_CHUNK, np.int64)
@@ -99,7 +100,7 @@ def _centred_scores(
     parts = zip(np.split(padded, chunks), np.split(present, chunks), strict=True)
     by_set = np.concatenate([_scores()(model, *part) for part in parts])
     scores = by_set[present].astype(np.float64)
-    return scores - (np.add.reduceat(scores, begin) / sizes)[owner]
+    return _segments.centred(scores, offsets)
 
 
 @cache

@@ -26,11 +26,11 @@ from jaxtyping import Bool, Float, Float64, Int
 
 from setwise._arguments import checked, optional, whole
 from setwise._errors import InputError
+from setwise.choices.choices import generator
 from setwise.datasets.generated import (
     Generated,
     SetSizes,
     choose,
-    generator,
     log_sums,
     numbers,
     set_of_rows,

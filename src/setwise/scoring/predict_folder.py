@@ -116,7 +116,7 @@ def _names(folder: Path, out: Path) -> list[Path]:
     if out.exists() and not out.is_dir():
         raise InputError(f"cannot write to {out}: it is a file; name a folder")
     if out == folder or folder in out.parents or out in folder.parents:
-        raise InputError(f"{out} and {folder} lie in each other; name a folder apart from it")
+        raise InputError(f"one of {out} and {folder} is inside the other; name a separate folder")
     found = sorted(path.relative_to(folder) for path in folder.rglob("*.parquet"))
     found = [name for name in found if not any(part.startswith(".") for part in name.parts)]
     if not found:

@@ -7,19 +7,18 @@ the file is read again next to them.
 """
 
 import os
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from setwise import _segments
 from setwise._errors import InputError
+from setwise._executor import in_threads
 from setwise._files import cannot_write, check_writable, is_of_disk, scratch_folder, whole_file
 from setwise._shapes import Bool, Float, Int
 from setwise.choices import Choices, Encoded, Schema, open_choices, read_like
@@ -36,8 +35,6 @@ PARQUET = {"compression": "zstd", "compression_level": 1}
 
 OnRows = Callable[[int, int], None]
 """Called with the number of rows done and the number in all."""
-
-Task, Done = TypeVar("Task"), TypeVar("Done")
 
 
 @runtime_checkable
@@ -101,30 +98,6 @@ def predictions(
     """Predictions for a frame with these rows of the file, in the frame's order."""
     with naming_rows_of(source, rows):
         return Predictions.of_choices(model, read_like(model.schema, frame))
-
-
-def in_threads(work: Callable[[Task], Done], tasks: Iterable[Task]) -> Iterator[Done]:
-    """The results of the tasks, in their order; only as many are begun as there are cores.
-
-    NumPy and Polars let other threads work while they compute. So one chunk is read while another
-    is scored, and a third written by who takes the results.
-
-    >>> list(in_threads(lambda n: n * n, range(5)))
-    [0, 1, 4, 9, 16]
-    """
-    threads = min(8, os.cpu_count() or 1)
-    waiting: deque[Future[Done]] = deque()
-    with ThreadPoolExecutor(threads, "setwise-predict") as pool:
-        try:
-            for task in tasks:
-                waiting.append(pool.submit(work, task))
-                if len(waiting) > threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
 
 
 @contextmanager
@@ -461,7 +434,8 @@ def _side_by_side(
         rows = np.arange(*chunk)
         return predictions(model, table.path, rows, table.used(frame)).joined_to(frame)
 
-    for frame, end in zip(in_threads(finished, pairwise(cuts)), cuts[1:], strict=True):
+    frames = in_threads(finished, pairwise(cuts), threads=min(8, os.cpu_count() or 1))
+    for frame, end in zip(frames, cuts[1:], strict=True):
         tell(end, table.rows)
         yield frame
 

@@ -22,9 +22,9 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Bool, Int, UInt32
 
 from setwise import _masked
-from setwise._types import Array, Float, Key
+from setwise._types import Array, Float, Items, Key, Mask, Scores
 from setwise.models import Dropout, Model
-from setwise.training.device import DeviceData, gather
+from setwise.training.device import DeviceData, gather, map_sets
 from setwise.training.options import OBJECTIVES
 from setwise.training.processes import AXIS
 
@@ -347,8 +347,7 @@ def log_probabilities(
 ) -> Float[Array, "steps batch n"]:
     """log P(x | s) for these sets, batch after batch; minus infinity where there is no item."""
 
-    def one(batch: Int[Array, " batch"]) -> Float[Array, "batch n"]:
-        items, present = gather(data, jnp.maximum(batch, 0), width)
-        return jax.vmap(_masked.log_softmax)(jax.vmap(model.scores)(items, present), present)
+    def of_one_set(items: Items, present: Mask) -> Scores:
+        return _masked.log_softmax(model.scores(items, present), present)
 
-    return jax.lax.map(one, sets)
+    return map_sets(of_one_set, data, sets, width)

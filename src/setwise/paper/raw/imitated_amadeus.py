@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int
 
+from setwise import _segments
 from setwise._files import whole_file
 from setwise.paper.raw.drawing import (
     FORMULA,
@@ -76,7 +77,7 @@ def _rows(
     by_price = np.lexsort((price, sets.owner))
     columns = {name: values[by_price] for name, values in columns.items()}
     columns |= {
-        "alt": np.arange(sets.rows) - sets.spread(sets.starts) + 1,
+        "alt": _segments.positions(sets.offsets) + 1,
         "totalPrice": price[by_price],
     }
     scores = context_scores(_features(columns), WEIGHTS, sets)
