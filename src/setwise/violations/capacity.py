@@ -112,7 +112,7 @@ def changed_choices(
     return tried.sum(1), (tried & ~stays).sum(1)
 
 
-MOST = 8  # models: of more, the regions are for nobody to read
+MOST = 8  # models: with more there are too many regions to read
 
 
 @dataclass(frozen=True)

@@ -247,8 +247,8 @@ def _left(data: Encoded, gone: Bool[np.ndarray, " rows"]) -> Encoded:
     keep = ~gone[chosen_rows] & (sizes > 1)
     if not keep.any():
         raise InputError(
-            "no choice is left once these items are gone; drop alternatives beside which two "
-            "others remain and are chosen"
+            "no choice is left once these items are gone; name alternatives without which sets "
+            "still have two items, one of them chosen"
         )
     earlier = _segments.positions(data.offsets) < _segments.spread(data.chosen, data.offsets)
     chosen = data.chosen - _segments.sums(gone & earlier, data.offsets)
