@@ -110,7 +110,7 @@ def test_no_mnl_is_fitted_to_data_that_stay_on_disk(choices, tmp_path, monkeypat
     stored = sw.open_choices(tmp_path / "trips.setwise-data")
     model = sw.WithinSetMNL().fit(stored)
     np.testing.assert_array_equal(reference_mnl(model, stored), reference_mnl(model, choices))
-    monkeypatch.setattr(shards, "ROWS_A_SHARD", 599)
+    monkeypatch.setattr(shards, "ROWS_PER_SHARD", 599)
     with pytest.raises(InputError, match="stay on disk"):
         reference_mnl(model, stored)
     reference_mnl(model, choices)

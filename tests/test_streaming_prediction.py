@@ -263,7 +263,7 @@ def test_choices_in_a_file_are_predicted_set_by_set(model, tmp_path, monkeypatch
     choices, source = model.read(table), tmp_path / "trips.setwise-data"
     save_choices(choices, source)
     told = []
-    monkeypatch.setattr("setwise.choices.choices.ROWS_A_BLOCK", 4)
+    monkeypatch.setattr("setwise.choices.choices.ROWS_PER_BLOCK", 4)
     rows = predict_file(model, source, tmp_path / "out.parquet", lambda *rows: told.append(rows))
     assert rows == 9
     assert len(told) > 1

@@ -16,7 +16,7 @@ from setwise._page import notebook_html
 from setwise._shapes import Float, Int, Num, Shaped
 from setwise.choices.features import Roles
 
-ROWS_A_BLOCK = 1_000_000
+ROWS_PER_BLOCK = 1_000_000
 SETS_SHOWN, ROWS_SHOWN, COLUMNS_SHOWN = 3, 12, 20  # in a notebook
 
 
@@ -295,7 +295,7 @@ class Choices:
 
     def blocks(self) -> Iterator["Choices"]:
         """Consecutive parts of about a million rows, for work that goes through all of them."""
-        rows = ROWS_A_BLOCK
+        rows = ROWS_PER_BLOCK
         cuts = np.searchsorted(self.offsets, np.arange(rows, self.offsets[-1], rows))
         borders = np.unique([0, *cuts, len(self)])
         if len(borders) <= 2:

@@ -72,7 +72,7 @@ def violations(
     from setwise.choices import open_choices
     from setwise.cli.tables import csv_format, is_data_file, read_table
     from setwise.estimators import load
-    from setwise.metrics.set_means import people
+    from setwise.metrics.set_means import respondents
     from setwise.reports.decoy import decoy_map
     from setwise.reports.effects import trial_effects
     from setwise.reports.iia import examine_iia, write_iia_report
@@ -92,7 +92,7 @@ def violations(
     columns = None if by is None else names("--by", by)
     found = examine_iia(
         estimator, sampled, columns[0] if columns and len(columns) == 1 else columns, part,
-        None if group is None else people(sampled, sampled if frame is None else frame, group),
+        None if group is None else respondents(sampled, sampled if frame is None else frame, group),
         None if others is None else {Path(one).stem: load(one) for one in paths},
     )  # fmt: skip
     if labels:

@@ -25,7 +25,7 @@ from setwise.choices import Bucket, Encoded, bucket, round_up
 from setwise.models import Model
 from setwise.training.device import DeviceData, DeviceShape, gather, map_sets, to_device
 
-ROWS_A_BATCH = 16_384
+ROWS_PER_BATCH = 16_384
 OVERHEAD = 0.5  # padding is cheaper than compiling another program
 GRADIENT = 1e-6  # of log L per choice: where the trust region hands over to Newton
 DECREMENT = 1e-12  # of log L per choice, before the last Newton step
@@ -225,7 +225,7 @@ def _to_device(data: Encoded) -> DeviceData:
 
 def _batches(one: Bucket) -> Int[Array, "steps batch"]:
     """The bucket's sets as full batches; -1 fills the last."""
-    size = min(round_up(len(one.sets)), max(1, ROWS_A_BATCH // one.width))
+    size = min(round_up(len(one.sets)), max(1, ROWS_PER_BATCH // one.width))
     sets = np.full(-(-len(one.sets) // size) * size, -1)
     sets[: len(one.sets)] = one.sets
     return jnp.asarray(sets.reshape(-1, size))

@@ -19,7 +19,7 @@ from scipy.optimize import linprog
 from setwise.choices import Encoded
 
 ROUNDS = 60
-ROWS_A_ROUND = 1_000
+ROWS_PER_ROUND = 1_000
 ROUNDING = 1e-7  # of a margin, in columns that are whitened within sets
 TOLD = 1e-5  # a margin above this is one
 NOTHING = 1e-7  # of the mean margin: that of a separating direction is above 1 / sqrt(rows)
@@ -121,7 +121,7 @@ class _Differences:
             wrong = np.flatnonzero(margins < -ROUNDING)
             if not len(wrong):
                 return direction
-            worst = wrong[np.argsort(margins[wrong], kind="stable")[:ROWS_A_ROUND]]
+            worst = wrong[np.argsort(margins[wrong], kind="stable")[:ROWS_PER_ROUND]]
             if np.isin(worst, rows).all():  # the programme's own rounding, and no direction
                 return None
             rows = np.union1d(rows, worst)
@@ -148,7 +148,7 @@ class _Differences:
     def _first(self, columns: Int[np.ndarray, " k"]) -> Int[np.ndarray, " m"]:
         """Rows to begin with: at even distances, so that small data are there at once."""
         others = np.setdiff1d(np.arange(len(self.x)), self.chosen, assume_unique=True)
-        return others[:: max(1, len(others) // max(ROWS_A_ROUND, 10 * len(columns)))]
+        return others[:: max(1, len(others) // max(ROWS_PER_ROUND, 10 * len(columns)))]
 
 
 def _largest(

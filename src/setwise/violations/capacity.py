@@ -19,7 +19,7 @@ from setwise.choices import Choices
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted, is_choices
 from setwise.estimators.removals import Removals, without_each
-from setwise.metrics.set_means import Group, Interval, SetMean, bootstrap_interval, people
+from setwise.metrics.set_means import Group, Interval, SetMean, bootstrap_interval, respondents
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ def violation_capacity(
     0.0
     """
     choices = estimator.as_choices(data)
-    who = None if group is None else people(choices, data, group)
+    who = None if group is None else respondents(choices, data, group)
     if (choices.sizes < 2).all():
         raise InputError(
             "every set has only one item, and a choice from it cannot change; "
@@ -237,7 +237,7 @@ def capacity_by_region(
     (0.0, True)
     """
     _check_regions(estimators, choices)
-    who = None if group is None else people(choices, choices, group)
+    who = None if group is None else respondents(choices, choices, group)
     several = choices.sizes >= 2
     right = {name: predicted_right(one, choices) for name, one in estimators.items()}
     violations = {name: violation_capacity(one, choices, who) for name, one in estimators.items()}

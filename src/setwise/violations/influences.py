@@ -14,7 +14,7 @@ from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
 from setwise.estimators.removals import probability_changes
 from setwise.metrics.pairs import LevelMatrix, Pairs
-from setwise.metrics.set_means import Group, people
+from setwise.metrics.set_means import Group, respondents
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ def influence(
     if by is None and group is not None:
         raise InputError("group= is for the intervals between alternatives; name them with by=")
     choices = estimator.as_choices(data)
-    who = None if group is None else people(choices, data, group)
+    who = None if group is None else respondents(choices, data, group)
     pairs, probability = probability_changes(estimator, choices)
     between = None
     if by is not None:

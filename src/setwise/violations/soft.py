@@ -13,7 +13,7 @@ from setwise._page import notebook_html
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
 from setwise.estimators.removals import Removals, without_each
-from setwise.metrics.set_means import Group, SetMean, people
+from setwise.metrics.set_means import Group, SetMean, respondents
 
 ROUNDING = 1e-5
 """A log-probability must fall by more than this to have fallen: scores have seven digits."""
@@ -101,7 +101,7 @@ def soft_violations(
     (0.0, 0.0)
     """
     choices = estimator.as_choices(data)
-    who = None if group is None else people(choices, data, group)
+    who = None if group is None else respondents(choices, data, group)
     if (choices.sizes < 2).all():
         raise InputError(
             "every set has only one item, and nothing can be taken away from it; "
