@@ -31,7 +31,7 @@ from sklearn.base import clone
 
 import setwise as sw
 from setwise.choices import Feature
-from setwise.choices.columns import Column
+from setwise.choices.choices import Column
 from setwise.comparison.comparison import Cell, Comparison, tune_parts
 from setwise.estimators import ChoiceModel, LambdaMART, TrainedEstimator, fit_together, named
 from setwise.metrics import CALIBRATION_BINS, Outcomes, Ranks

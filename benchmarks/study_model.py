@@ -13,13 +13,12 @@ import jax
 import jax.numpy as jnp
 
 from setwise import _masked
-from setwise.models.blueprint import About, Blueprint, Sizes
-from setwise.models.model import Dropout, Model, glorot
+from setwise.models.model import About, Blueprint, Dropout, Model, Sizes, glorot
 from setwise.models.set_functions import Layer
-from setwise.models.within_set import Beside, alone, among_others, in_pieces
+from setwise.models.within_set import SplitColumns, alone, among_others, splines
 
 STUDY = About("set-dependent", "", "setwise", False, "")
-VIEWS = {"in pieces": in_pieces, "among others": among_others, "alone": alone}
+VIEWS = {"in pieces": splines, "among others": among_others, "alone": alone}
 KINK = jnp.log(jnp.expm1(0.5))  # loss aversion begins at 1.5
 
 
@@ -159,6 +158,6 @@ class Switched(Model):
         x = seen = VIEWS[self.switches.seen](items, present)
         for block, noise in zip(self.blocks, given(dropout, len(self.blocks)), strict=True):
             terms = block(seen, present, noise)
-            seen = Beside(x, terms)
+            seen = SplitColumns(x, terms)
         g = terms.sum(1)
         return g if self.b is None else g + x @ self.b

@@ -91,7 +91,7 @@ def main() -> None:
     model = sw.SDA().fit(choices)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "hotels.setwise"
-        model.save(path, sample=choices, beside=sw.estimators.mnl_beside(model, choices))
+        model.save(path, sample=choices, reference=sw.estimators.reference_mnl(model, choices))
         with served(path) as address, sync_playwright() as play:
             chromium = shutil.which("chromium") or shutil.which("google-chrome")
             options = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses root with it

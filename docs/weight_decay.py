@@ -111,8 +111,8 @@ def run(name: str, choices: sw.Choices, methods: list[str], protocol: Protocol) 
 
 def write(runs: Mapping[str, Any]) -> None:
     """Write all runs, whole or not at all."""
-    with whole_file(RESULT) as beside:
-        beside.write_text(json.dumps(runs, indent=1) + "\n", "utf-8")
+    with whole_file(RESULT) as part:
+        part.write_text(json.dumps(runs, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

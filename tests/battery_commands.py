@@ -244,7 +244,7 @@ def _options(battery: Battery) -> None:
         ("violations", "m.setwise", "t.csv", "--decoy", "cost,zz"),
         ("violations", "m.setwise", "t.csv", "--max-sets", "0"),
         ("violations", "m.setwise", "t.csv", "--group", "zz"),
-        ("violations", "m.setwise", "t.csv", "--beside", "gone.setwise"),
+        ("violations", "m.setwise", "t.csv", "--others", "gone.setwise"),
         ("theory", "rationalise"),
         ("theory", "rationalise", "zz"),
         ("theory", "rationalise", "ab:c"),

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src" / "setwise"
-LINES_A_MODULE = 560
-LINES_A_FUNCTION = 60  # its docstring not counted: what a public function explains is no burden
+LINES_PER_MODULE = 560
+LINES_PER_FUNCTION = 60  # its docstring not counted: what a public function explains is no burden
 
 # Imports go down this list, and never sideways. One that may surprise: datasets' generator "sda"
 # imports models, inside its functions so that drawing other data needs no JAX; it is downward.
@@ -126,7 +126,7 @@ def test_modules_are_short():
     lines = {
         str(path.relative_to(SOURCE)): len(path.read_text("utf-8").splitlines()) for path in PATHS
     }
-    assert {path: n for path, n in lines.items() if n >= LINES_A_MODULE} == {}
+    assert {path: n for path, n in lines.items() if n >= LINES_PER_MODULE} == {}
 
 
 def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -143,7 +143,7 @@ def test_functions_are_short():
         for module, tree in TREES.items()
         for node in ast.walk(tree)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-        and code_lines(node) >= LINES_A_FUNCTION
+        and code_lines(node) >= LINES_PER_FUNCTION
     }
     assert long == {}
 

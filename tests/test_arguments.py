@@ -124,8 +124,8 @@ def test_the_other_arguments_of_fit_and_of_a_fitted_model_are_checked(choices, t
             sw.load(bad)
     with pytest.raises(sw.InputError, match="sample=3 must be of type Choices"):
         model.save(tmp_path / "model", sample=3)
-    with pytest.raises(sw.InputError, match="beside=3 must be of type ndarray"):
-        model.save(tmp_path / "model", beside=3)
+    with pytest.raises(sw.InputError, match="reference=3 must be of type ndarray"):
+        model.save(tmp_path / "model", reference=3)
     assert not list(tmp_path.iterdir())
 
 
@@ -220,7 +220,7 @@ def calls(choices, modes):
                     "seed": 0},
         sw.estimators.named: {"name": "mnl", "preset": "paper"},
         sw.estimators.configured: {"name": "sdw", "seed": 0, "dimension": 2, "training": {}},
-        sw.estimators.mnl_beside: {"estimator": model, "choices": choices},
+        sw.estimators.reference_mnl: {"estimator": model, "choices": choices},
         sw.tuning.parse: {"text": "hidden=16,32"},
         sw.tuning.with_arguments: {"estimator": sw.SDW(), "values": {"epochs": 3}},
         sw.comparison.tune_splits: {"model": "sdw", "choices": choices, **splits},

@@ -334,7 +334,7 @@ def test_models_and_columns_without_a_worth_are_refused():
     )
     cases = [
         (sw.WithinSetMNL().fit(choices), "place among the others"),
-        (sw.AdaRank(rounds=2).fit(choices), "ranks: its scores are no utilities"),
+        (sw.AdaRank(rounds=2).fit(choices), "ranks: its scores are not utilities"),
         (with_model("sda", choices), "has no coefficient of price"),
         (sw.MNL().fit(logarithm), r"the model reads log\(cost\)"),
         (sw.MNL().fit(flipped), "people like to pay"),

@@ -17,10 +17,10 @@ from setwise.models.within_set import (
     COARSE,
     FINE,
     REACH,
-    Beside,
+    SplitColumns,
     among_others,
-    in_fine_pieces,
-    in_pieces,
+    fine_splines,
+    splines,
     within_set,
 )
 from setwise.paper.theory.regions import contributions
@@ -88,7 +88,7 @@ def test_sums_of_hats_are_linear_between_knots(hats):
     )
 
 
-@pytest.mark.parametrize(("seen", "hats"), [(in_pieces, COARSE), (in_fine_pieces, FINE)])
+@pytest.mark.parametrize(("seen", "hats"), [(splines, COARSE), (fine_splines, FINE)])
 def test_hats_are_of_one_feature_each_and_positions_reach_over_all_knots(seen, hats):
     items, present = jnp.array([[0.0, 1.0], [0.3, 1.0], [1.0, 1.0]]), jnp.ones(3, bool)
     pieces = seen(items, present).right.reshape(3, 6, hats.knots)
@@ -104,7 +104,7 @@ def test_a_product_of_columns_beside_others_is_that_of_all(columns):
         jnp.asarray(rng.normal(size=shape), jnp.float32)
         for shape in ((3, 2), (3, 5), (7, *columns))
     )
-    x = Beside(left, right)
+    x = SplitColumns(left, right)
     whole = np.concatenate([left, right], 1)
     assert x.shape == whole.shape
     np.testing.assert_allclose(x @ matrix, whole @ np.asarray(matrix), rtol=1e-5, atol=1e-6)
@@ -137,7 +137,7 @@ def test_context_has_to_be_learned():
     sets = jax.random.normal(jax.random.key(2), (50, 4, 3))
 
     def parts(items):
-        f = model.F(model.seen(items, jnp.ones(4, bool)))
+        f = model.F(model.view(items, jnp.ones(4, bool)))
         return model.w(f, jnp.ones(4, bool)), model.r(f, jnp.ones(4, bool))
 
     w, r = jax.vmap(parts)(sets)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import setwise as sw
 from setwise.choices import save_choices
-from setwise.doctor import Examination, Finding, TableSummary, examine, examined, source, write_page
+from setwise.doctor import Examination, Finding, TableSummary, examine, source, write_page
 from setwise.doctor.derived import derived
 from setwise.doctor.leaks import giveaways
 
@@ -500,7 +500,7 @@ def test_stored_choices_are_examined(stored):
 
 
 def test_of_very_many_choices_a_sample_is_examined(stored, monkeypatch):
-    monkeypatch.setattr("setwise.doctor.examination.MOST_ROWS", ROWS // 2)
+    monkeypatch.setattr("setwise.doctor.all_checks.MOST_ROWS", ROWS // 2)
     examination = examine(stored)
     codes = {(one.code, one.column) for one in examination.findings}
     assert codes == {("leak", "x"), ("constant-within-sets", "steady"), ("sample", None)}
@@ -905,7 +905,8 @@ def test_a_dummy_interacted_column_has_no_outliers():
 
 
 def test_no_transform_is_advised_that_would_fail(monkeypatch):
-    monkeypatch.setattr(examined, "SAMPLE", 40)  # rows that are not looked at may be zero
+    # Rows that are not looked at may be zero.
+    monkeypatch.setattr("setwise.doctor.columns.SAMPLE", 40)
     values = np.exp(2 * np.abs(NOISE)) + 1
     for worst, remedy in ((0.0, "use log1p(x)"), (-1.0, "clip x"), (1.0, "use log(x)")):
         values[1] = worst  # 40 of 240 rows at even distances: 0, 6, 12, ...

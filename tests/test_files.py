@@ -20,7 +20,7 @@ from setwise._files import (
     kept_elsewhere,
     locked,
     make_folder,
-    scratch_beside,
+    scratch_folder,
     unfinished,
     whole_file,
 )
@@ -72,7 +72,7 @@ def commands(command=None, name=()):
 
 
 # Options that name a file or a folder which is read; all others of a path are written.
-READ = {"model", "table", "beside", "token_file", "raw", "expedia", "outbrain", "amadeus"}
+READ = {"model", "table", "reference", "token_file", "raw", "expedia", "outbrain", "amadeus"}
 WRITTEN = {
     "fit": {"out", "checkpoint"},
     "predict": {"out"},
@@ -140,8 +140,8 @@ OVER = {
     "tune, storage": (["tune", "IN", *ROLES, "--trials", "1", "--storage", "OUT"], ["t.csv"]),
     "violations": (["violations", "m.setwise", "IN", "--report", "OUT"], ["t.csv"]),
     "violations, model": (["violations", "IN", "t.csv", "--report", "OUT"], ["m.setwise"]),
-    "violations, beside": (
-        ["violations", "m.setwise", "t.csv", "--beside", "IN", "--report", "OUT"],
+    "violations, others": (
+        ["violations", "m.setwise", "t.csv", "--others", "IN", "--report", "OUT"],
         ["other.setwise"],
     ),
     "explain": (["explain", "m.setwise", "IN", "--column", "x0", "--report", "OUT"], ["t.csv"]),
@@ -212,7 +212,7 @@ def test_no_command_writes_over_what_it_reads(words, inputs, files, monkeypatch)
         for spelling in spellings(files / name, files):
             given = [{"IN": name, "OUT": str(spelling)}.get(word, word) for word in words]
             said = refusal(given)
-            assert "cannot write" in said or "lie in each other" in said
+            assert "cannot write" in said or "is inside the other" in said
             now = {path: data for path, data in contents(files).items() if path != spelling}
             assert now == {path: data for path, data in before.items() if path != spelling}
 
@@ -254,10 +254,10 @@ def test_the_library_does_not_write_over_what_it_reads(files):
 KILLED = """
 import os, sys
 from pathlib import Path
-from setwise._files import whole_file, scratch_beside
+from setwise._files import whole_file, scratch_folder
 out = Path(sys.argv[1])
-with whole_file(out) as beside, scratch_beside(out) as scratch:
-    beside.write_text("half")
+with whole_file(out) as part, scratch_folder(out) as scratch:
+    part.write_text("half")
     (scratch / "more").write_text("half")
     os.kill(os.getpid(), 9)
 """
@@ -290,13 +290,13 @@ def test_a_killed_prediction_leaves_nothing_for_the_next_one(files):
 
 def test_another_process_that_writes_the_same_file_is_named(tmp_path):
     out = tmp_path / "p.csv"
-    with whole_file(out) as beside:
+    with whole_file(out) as part:
         with pytest.raises(InputError, match="another process is writing it now"):
             check_writable(out)
         check_writable(tmp_path / "q.csv")
-        beside.write_text("whole")
+        part.write_text("whole")
     assert out.read_text() == "whole"
-    with scratch_beside(out), pytest.raises(InputError, match="another process is writing"):
+    with scratch_folder(out), pytest.raises(InputError, match="another process is writing"):
         check_writable(out)
     check_writable(out)
 

@@ -110,7 +110,7 @@ def test_an_unknown_column_is_named(model_file):
 def test_models_side_by_side_by_person(choices, logit, model_file, tmp_path):
     other, page = tmp_path / "logit.setwise", tmp_path / "iia.html"
     logit.save(other)
-    options = ("--beside", other, "--group", "ID", "--max-sets", 600)
+    options = ("--others", other, "--group", "ID", "--max-sets", 600)
     done = run(model_file, "swissmetro", *options, "--report", page)
     assert done.exit_code == 0, done.output
     assert "logit only" in done.stdout
@@ -128,4 +128,4 @@ def test_models_side_by_side_by_person(choices, logit, model_file, tmp_path):
 
 def test_two_models_of_one_name_are_refused(choices, logit):
     with pytest.raises(InputError, match="two models are called MNL"):
-        examine_iia(logit, choices, beside={"MNL": logit})
+        examine_iia(logit, choices, others={"MNL": logit})

@@ -199,8 +199,8 @@ def test_foreign_files_are_refused(write, message, tmp_path):
 
 
 def fail_halfway(path):
-    with whole_file(path) as beside:
-        beside.write_text("half of")
+    with whole_file(path) as part:
+        part.write_text("half of")
         raise RuntimeError
 
 
@@ -225,8 +225,8 @@ def test_a_rename_that_fails_leaves_nothing(tmp_path, monkeypatch, fitted):
 
 
 def test_a_written_file_appears_only_when_it_is_whole(tmp_path):
-    with whole_file(tmp_path / "a") as beside:
-        beside.write_text("content")
+    with whole_file(tmp_path / "a") as part:
+        part.write_text("content")
         assert not (tmp_path / "a").exists()
     assert os.listdir(tmp_path) == ["a"]
 
@@ -235,9 +235,9 @@ def test_a_pipe_or_device_is_never_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with (
         pytest.raises(InputError, match="it is a device or a pipe; name a plain file"),
-        whole_file(tmp_path / "pipe") as beside,
+        whole_file(tmp_path / "pipe") as part,
     ):
-        beside.write_text("")
+        part.write_text("")
     assert (tmp_path / "pipe").is_fifo()
 
 

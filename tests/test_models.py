@@ -11,7 +11,7 @@ from setwise.models.aggregation import Aggregation
 from setwise.models.evaluations import Identity, KinkedTanh, Tanh
 from setwise.models.item_functions import ItemScores, Linear
 from setwise.models.set_functions import Constant, JointNetwork, SharedNetwork, Vector
-from setwise.models.within_set import Beside
+from setwise.models.within_set import SplitColumns
 
 
 def linear(theta) -> Linear:
@@ -81,7 +81,7 @@ def test_the_cheap_order_equals_the_literal_one(in_pieces):
     keys, features = jax.random.split(jax.random.key(0), 4), 30 if in_pieces else 5
     x = jax.random.normal(keys[0], (7, features))
     theta = jax.random.normal(keys[1], (features, 6, 3)) / features
-    f = ItemScores.of(Beside(x[:, :9], x[:, 9:]) if in_pieces else x, theta)
+    f = ItemScores.of(SplitColumns(x[:, :9], x[:, 9:]) if in_pieces else x, theta)
     assert f.hidden.shape == ((7, 18) if in_pieces else (7, 5))
     written_out = np.einsum("nd,dlk->nlk", x, theta)
     np.testing.assert_allclose(f.values, written_out, rtol=1e-4, atol=1e-5)

@@ -225,7 +225,7 @@ def test_the_linear_context_logit_of_shipped_data_has_a_maximum():
 
 def test_many_rows_are_looked_at_few_at_a_time(monkeypatch):
     """Of 4,000 rows only one, late, tells that x0 does not separate."""
-    monkeypatch.setattr(separation, "ROWS_A_ROUND", 20)
+    monkeypatch.setattr(separation, "ROWS_PER_ROUND", 20)
     rng = np.random.default_rng(0)
     x = np.stack([np.tile([1.0, 0], 2000), rng.normal(size=4000)], 1)
     chosen = np.zeros(2000, int)

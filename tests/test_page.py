@@ -90,7 +90,7 @@ def model(tmp_path_factory):
     choices = sw.read(hotels, set="search", chosen="booked")
     sda = sw.SDA.paper(dimension=4).set_params(training=sw.Training(epochs=5)).fit(choices)
     path = tmp_path_factory.mktemp("page") / "hotels.setwise"
-    sda.save(path, sample=choices, beside=sw.estimators.mnl_beside(sda, choices))
+    sda.save(path, sample=choices, reference=sw.estimators.reference_mnl(sda, choices))
     return path
 
 
@@ -239,7 +239,7 @@ def with_price(about, price):
 
 
 def test_the_bars_show_what_the_service_says(page, service, about):
-    known = ask(service, "predict", {"sets": about["samples"][:1], "beside": True})["sets"][0]
+    known = ask(service, "predict", {"sets": about["samples"][:1], "reference": True})["sets"][0]
     assert list(shares(page, "set").values()) == known["probabilities"]
     assert list(shares(page, "mnl").values()) == known["mnl"]
     assert both(page, "allowed") == ({}, {})  # nothing has changed yet
@@ -250,7 +250,7 @@ def test_an_edited_price_moves_all_bars(page, service, about):
     before, width = both(page), bar.evaluate("bar => bar.style.width")
     page.fill("#item-price", "20")
     ready(page)
-    known = ask(service, "predict", {"items": with_price(about, 20), "beside": True})["sets"][0]
+    known = ask(service, "predict", {"items": with_price(about, 20), "reference": True})["sets"][0]
     assert list(shares(page, "set").values()) == known["probabilities"]
     assert list(shares(page, "mnl").values()) == known["mnl"]
     assert all(
@@ -411,7 +411,7 @@ def test_the_heat_map_is_what_the_explanation_says(page, service, about):
             float(one) for one in cells.evaluate_all("all => all.map(one => one.dataset.value)")
         ]
 
-    answer = ask(service, "explain", {"items": about["samples"][0]["items"], "beside": True})
+    answer = ask(service, "explain", {"items": about["samples"][0]["items"], "reference": True})
     pairs = [(i, j) for i in range(3) for j in range(3) if i != j]
     known = [answer["iia"][i][j] - answer["without"][i][j] for i, j in pairs]
     with page.expect_response("**/v1/explain"):
@@ -502,7 +502,7 @@ def changed(pattern, change):
 
 def test_without_an_mnl_there_is_one_bar_and_without_a_sample_a_set_to_fill(visit, about):
     def bare(page):
-        changed("**/v1/model", lambda model: model | {"beside": False, "samples": []})(page)
+        changed("**/v1/model", lambda model: model | {"reference": False, "samples": []})(page)
         changed(
             "**/v1/predict",
             lambda answer: {
@@ -526,7 +526,7 @@ def test_without_an_mnl_there_is_one_bar_and_without_a_sample_a_set_to_fill(visi
 
 CATALOGUE = {
     "estimator": "Nested", "version": "1", "file": "m.setwise", "checksum": "sha256:ab",
-    "beside": False, "outside": True, "limits": {"max_sets": 100},
+    "reference": False, "outside": True, "limits": {"max_sets": 100},
     "columns": [
         {"name": "brand", "role": "item", "kind": "category", "levels": ["Ibis", "Ritz"],
          "missing": True},

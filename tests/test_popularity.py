@@ -148,7 +148,7 @@ def test_blocks_and_disk_give_the_same_numbers(tmp_path, monkeypatch):
     choices = read(hotels())
     sw.save_choices(choices, tmp_path / "x.setwise-data")
     whole_schema, whole = Schema.learn(choices)
-    monkeypatch.setattr(choices_module, "ROWS_A_BLOCK", 20)
+    monkeypatch.setattr(choices_module, "ROWS_PER_BLOCK", 20)
     schema, seen = Schema.learn(sw.open_choices(tmp_path / "x.setwise-data"))
     np.testing.assert_allclose(schema.items[0].values, whole_schema.items[0].values, rtol=1e-12)
     parts = np.concatenate([part.encoded(np.float64).items for part in seen.blocks()])

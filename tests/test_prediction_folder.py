@@ -112,7 +112,7 @@ def test_a_set_that_goes_on_in_the_next_file_is_refused(lake):
     ("words", "said"),
     [
         (["in"], "with --out"),
-        (["in", "--out", "in/deep"], "lie in each other"),
+        (["in", "--out", "in/deep"], "is inside the other"),
         (["in", "--out", "m.setwise"], "it is a file"),
         (["empty", "--out", "out"], "no Parquet file"),
         (["in/a.parquet", "--out", "x.parquet", "--cluster"], "is not a folder"),

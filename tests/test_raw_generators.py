@@ -346,8 +346,8 @@ def test_no_multinomial_logit_reaches_the_truth(drawn, name):
 
     def expected_loss(beta):
         scores = x @ beta
-        scores -= sets.spread(np.maximum.reduceat(scores, sets.starts))
-        scores -= sets.spread(np.log(np.add.reduceat(np.exp(scores), sets.starts)))
+        scores -= sets.spread(np.maximum.reduceat(scores, sets.offsets[:-1]))
+        scores -= sets.spread(np.log(np.add.reduceat(np.exp(scores), sets.offsets[:-1])))
         return -(p @ scores) / truth.one_choice, (np.exp(scores) - p) @ x / truth.one_choice
 
     best = minimize(expected_loss, np.zeros(x.shape[1]), jac=True)
@@ -370,7 +370,7 @@ def test_exactly_as_many_items_are_picked_as_asked(wanted, seed):
     sizes, counts = np.array(wanted).T
     rng, sets = np.random.default_rng(seed), DrawnSets(sizes)
     picked = pick(rng, rng.normal(0, 5, sets.rows), sets, counts)
-    assert np.add.reduceat(picked, sets.starts, dtype=int).tolist() == (
+    assert np.add.reduceat(picked, sets.offsets[:-1], dtype=int).tolist() == (
         np.minimum(sizes, counts).tolist()
     )
 

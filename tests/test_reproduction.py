@@ -16,8 +16,6 @@ from setwise._errors import InputError
 from setwise._executor import ProcessExecutor, SerialExecutor
 from setwise.cli import app
 from setwise.cli import reproduce as command
-from setwise.cli.source import Outcome as Choice
-from setwise.cli.source import RawName
 from setwise.cli.source import Source as TableOptions
 from setwise.estimators import TrainedEstimator, named
 from setwise.paper import published_results
@@ -347,11 +345,9 @@ def test_bad_options_are_one_sentence(table, tmp_path, words, said):
 def test_data_sets_are_called_as_in_the_paper(table):
     hotels = sw.open_choices(table)
     booked = replace(hotels, roles=replace(hotels.roles, chosen="booking_bool"))
-    assert list(command._named(RawName.expedia, hotels)) == ["Expedia"]
-    assert list(command._named(RawName.expedia, booked)) == ["Expedia bookings"]
-    found = command._sources(
-        TableOptions(str(table)), {RawName.amadeus: table}, Choice.click, None, seed=0
-    )
+    assert list(command._named("expedia", hotels)) == ["Expedia"]
+    assert list(command._named("expedia", booked)) == ["Expedia bookings"]
+    found = command._sources(TableOptions(str(table)), {"amadeus": table}, "click", None, seed=0)
     assert {name: source.max_items for name, source in found.items()} == {
         "Amadeus": (10, 20, 30, 40, 50), "hotels": (3,),
     }  # fmt: skip

@@ -360,7 +360,7 @@ def test_one_split_cannot_be_tested_and_has_no_errors(tmp_path):
     write_report(results("table1", *found), tmp_path)
     text = (tmp_path / "report.md").read_text()
     assert "the methods have one split in common; a test needs two" in text
-    assert "Of a single split" in text
+    assert "From a single split" in text
     assert "| Ours | SDA | **30.00** | **80.00** | **3.70** |" in text
     assert not re.search(r"\bnan\b", text)
 

@@ -13,7 +13,7 @@ from serving import read_trips, trips
 from setwise._errors import InputError
 from setwise.choices.reading import ROWS_IN_SAMPLE, few, records
 from setwise.cli import app
-from setwise.estimators import mnl_beside
+from setwise.estimators import reference_mnl
 from setwise.estimators.base import held_out
 from setwise.scoring.model_file import Artifact
 from setwise.training import shards
@@ -73,14 +73,14 @@ def test_a_file_keeps_what_it_is_given_and_nothing_else(choices, tmp_path):
     model = sw.LinearContextLogit().fit(choices)
     model.save(tmp_path / "bare.setwise")
     bare = Artifact.read(tmp_path / "bare.setwise")
-    assert (bare.sample, bare.beside) == ([], {})
-    weights = mnl_beside(model, choices)
+    assert (bare.sample, bare.reference) == ([], {})
+    weights = reference_mnl(model, choices)
     for name in ("one", "two"):
-        model.save(tmp_path / name, sample=choices, beside=weights)
+        model.save(tmp_path / name, sample=choices, reference=weights)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
     kept = Artifact.read(tmp_path / "one")
     assert kept.sample == records(few(choices))
-    np.testing.assert_array_equal(kept.beside["mnl"], weights)
+    np.testing.assert_array_equal(kept.reference["mnl"], weights)
     again = sw.load(tmp_path / "one")
     np.testing.assert_array_equal(again.predict_proba(choices), model.predict_proba(choices))
 
@@ -98,22 +98,22 @@ def test_the_mnl_beside_learns_from_the_same_sets(choices):
     train = held_out(choices, 3)[0]  # as fit does; training itself takes long
     model.schema_ = sw.Schema.fit(train)
     expected = sw.MNL().fit(train)
-    found = mnl_beside(model, choices)
+    found = reference_mnl(model, choices)
     np.testing.assert_allclose(found, expected.coef_ * expected.schema_.item_scales, rtol=1e-6)
-    np.testing.assert_array_equal(mnl_beside(model, train), found)
+    np.testing.assert_array_equal(reference_mnl(model, train), found)
     with pytest.raises(InputError, match="not the sets that the model learned from"):
-        mnl_beside(model, choices.take(np.arange(50)))
+        reference_mnl(model, choices.take(np.arange(50)))
 
 
 def test_no_mnl_is_fitted_to_data_that_stay_on_disk(choices, tmp_path, monkeypatch):
     sw.save_choices(choices, tmp_path / "trips.setwise-data")
     stored = sw.open_choices(tmp_path / "trips.setwise-data")
     model = sw.WithinSetMNL().fit(stored)
-    np.testing.assert_array_equal(mnl_beside(model, stored), mnl_beside(model, choices))
-    monkeypatch.setattr(shards, "ROWS_A_SHARD", 599)
+    np.testing.assert_array_equal(reference_mnl(model, stored), reference_mnl(model, choices))
+    monkeypatch.setattr(shards, "ROWS_PER_SHARD", 599)
     with pytest.raises(InputError, match="stay on disk"):
-        mnl_beside(model, stored)
-    mnl_beside(model, choices)
+        reference_mnl(model, stored)
+    reference_mnl(model, choices)
 
 
 def test_popularity_beside_is_cross_fitted_like_the_models():
@@ -121,7 +121,7 @@ def test_popularity_beside_is_cross_fitted_like_the_models():
     model = sw.LinearContextLogit().fit(trip)
     mnl = sw.MNL().fit(trip)
     np.testing.assert_allclose(
-        mnl_beside(model, trip), mnl.coef_ * mnl.schema_.item_scales, rtol=1e-6
+        reference_mnl(model, trip), mnl.coef_ * mnl.schema_.item_scales, rtol=1e-6
     )
 
 
@@ -135,9 +135,9 @@ def test_the_command_keeps_examples_and_an_mnl(tmp_path):
     quick = ("--max-sets", "150", "--min-items", "2", "--model")
     kept = fitted(*quick, "mnl_within_set")
     assert len(kept.sample) == 24
-    assert len(kept.beside["mnl"]) == len(kept.schema.item_names)
+    assert len(kept.reference["mnl"]) == len(kept.schema.item_names)
     bound = fitted(*quick, "mnl", "--sample", "3")
     assert len(bound.sample) == 3
-    assert bound.beside == {}  # IIA binds the model itself
+    assert bound.reference == {}  # IIA binds the model itself
     nothing = fitted(*quick, "mnl", "--sample", "0")
     assert nothing.sample == []

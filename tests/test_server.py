@@ -39,7 +39,7 @@ def plain(folder) -> SimpleNamespace:
     model = sw.LinearContextLogit().fit(choices)
     mnl = sw.MNL().fit(choices)
     path, other = folder / "plain.setwise", folder / "mnl.setwise"
-    model.save(path, sample=choices, beside=sw.estimators.mnl_beside(model, choices))
+    model.save(path, sample=choices, reference=sw.estimators.reference_mnl(model, choices))
     mnl.save(other)
     return SimpleNamespace(choices=choices, model=model, mnl=mnl, path=path, other=other)
 
@@ -61,7 +61,7 @@ def rich(folder, quick_to_compile) -> SimpleNamespace:
     model.history_, model.best_epoch_, model.interrupted_ = [], 0, False
     model.weights_ = [1.0]
     path = folder / "rich.setwise"
-    model.save(path, sample=choices, beside=sw.estimators.mnl_beside(model, choices))
+    model.save(path, sample=choices, reference=sw.estimators.reference_mnl(model, choices))
     found = Direct(path)
     yield SimpleNamespace(choices=choices, model=model, path=path, client=found)
     found.close()
@@ -181,27 +181,27 @@ def test_the_last_of_two_values_under_one_name_counts(client):
     assert client.predict(twice).body == client.predict(once).body
 
 
-# The model beside
+# The reference model
 
 
 def test_the_mnl_in_the_file_is_the_mnl_of_the_same_sets(plain, client):
     sets = records(plain.choices)[:10]
-    got = client.predict({"sets": sets, "beside": True}).json["sets"]
+    got = client.predict({"sets": sets, "reference": True}).json["sets"]
     flat = np.concatenate([one["mnl"] for one in got])
     expected = plain.mnl.predict_proba(plain.choices.take(np.arange(10)))
     np.testing.assert_allclose(flat, expected, atol=1e-5)
     assert "mnl" not in client.predict({"sets": sets}).json["sets"][0]
 
 
-def test_another_model_may_be_beside(plain, rich, folder):
+def test_another_model_may_be_the_reference(plain, rich, folder):
     mnl = sw.MNL().fit(rich.choices)
-    mnl.save(folder / "beside.setwise")
-    client = Direct(rich.path, beside=folder / "beside.setwise")
+    mnl.save(folder / "reference.setwise")
+    client = Direct(rich.path, reference=folder / "reference.setwise")
     new = read_trips(trips(20, seed=6))
-    got = client.predict({"sets": records(new), "beside": True}).json["sets"]
+    got = client.predict({"sets": records(new), "reference": True}).json["sets"]
     flat = np.concatenate([one["mnl"] for one in got])
     np.testing.assert_allclose(flat, mnl.predict_proba(new), atol=1e-5)
-    explained = client.post("/v1/explain", records(new)[0] | {"beside": True}).json
+    explained = client.post("/v1/explain", records(new)[0] | {"reference": True}).json
     influence = np.array(explained["mnl"]["influence"], float)
     assert np.nanmax(np.abs(influence)) < 1e-5
     client.close()
@@ -209,29 +209,29 @@ def test_another_model_may_be_beside(plain, rich, folder):
 
 def test_a_model_beside_must_read_the_same_columns(plain, rich, folder):
     with pytest.raises(InputError, match="'x0' is not among the items of the first model"):
-        Direct(rich.path, beside=plain.other)
+        Direct(rich.path, reference=plain.other)
     fewer = read_trips(trips(seed=0), on_none="drop")
     sw.MNL().fit(fewer).save(folder / "inside.setwise")
     with pytest.raises(InputError, match="only one of the two models has an outside option"):
-        Direct(rich.path, beside=folder / "inside.setwise")
+        Direct(rich.path, reference=folder / "inside.setwise")
     table = trips(seed=0)
     table["review"] = [0.0 if x != x else x for x in table["review"]]
     never = read_trips(table, items=["log(cost)", "review"])
     sw.MNL().fit(never).save(folder / "never.setwise")
     with pytest.raises(InputError, match="'review' must not be missing, but may be"):
-        Direct(rich.path, beside=folder / "never.setwise")
+        Direct(rich.path, reference=folder / "never.setwise")
     dated = table | {"built": np.arange(len(table["cost"]), dtype=float)}
     numbers = sw.read(dated, set="trip", chosen="taken", items=["built"], on_none="outside")
     sw.MNL().fit(numbers).save(folder / "numbers.setwise")
     with pytest.raises(InputError, match="'built' is a number, but a date in the first model"):
-        Direct(rich.path, beside=folder / "numbers.setwise")
+        Direct(rich.path, reference=folder / "numbers.setwise")
 
 
 # Explanations
 
 
 def test_what_is_explained_is_what_removal_does(plain, client):
-    got = client.post("/v1/explain", GOOD | {"beside": True}).json
+    got = client.post("/v1/explain", GOOD | {"reference": True}).json
     items = GOOD["items"]
     p = client.predict(GOOD).json["sets"][0]["probabilities"]
     np.testing.assert_allclose(got["probabilities"], p, atol=1e-6)
@@ -629,7 +629,7 @@ def test_the_model_is_described(plain, client):
     assert str(plain.path.parent) not in json.dumps(about)
     assert re.fullmatch("sha256:[0-9a-f]{64}", about["checksum"])
     assert about["outside"] is False
-    assert about["beside"] is True
+    assert about["reference"] is True
     assert about["limits"]["max_sets"] == 50
     assert about["limits"]["max_explained"] == 40
     assert len(about["samples"]) == 24
@@ -667,11 +667,13 @@ def test_a_model_without_a_sample_has_ranges_all_the_same(rich, folder):
     client = Direct(path)
     about = client.get("/v1/model").json
     assert about["samples"] == []
-    assert about["beside"] is False
+    assert about["reference"] is False
     columns = {one["name"]: one for one in about["columns"]}
     costs = rich.choices.columns["cost"].values
     assert 0 < columns["cost"]["min"] < np.median(costs) < columns["cost"]["max"]
-    assert "mnl" not in client.predict(records(rich.choices)[0] | {"beside": True}).json["sets"][0]
+    assert (
+        "mnl" not in client.predict(records(rich.choices)[0] | {"reference": True}).json["sets"][0]
+    )
     client.close()
 
 

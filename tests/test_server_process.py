@@ -251,7 +251,7 @@ def _check_workers(service: Process) -> None:
     [
         ({"model": "none.setwise"}, "there is no model file"),
         ({"model": "broken.setwise"}, "truncated"),
-        ({"beside": "broken.setwise"}, "truncated"),
+        ({"reference": "broken.setwise"}, "truncated"),
         ({}, "cannot listen on 127.0.0.1"),
     ],
 )

@@ -16,7 +16,7 @@ import setwise as sw
 from setwise import _arrayfile
 from setwise.choices import Schema, encoding, open_choices, save_choices, verify
 from setwise.choices import choices as choices_module
-from setwise.choices.columns import Column, Levels, StoredColumns
+from setwise.choices.choices import Column, Levels, StoredColumns
 from setwise.choices.encoding import available_bytes
 
 PER_SET = ("offsets", "rows", "set_ids", "chosen", "weight", "group", "time")
@@ -93,7 +93,7 @@ def test_what_is_opened_is_what_was_written(tmp_path_factory, seed, sets, text_i
 
 
 def test_a_part_of_a_file_can_be_written_again(path, monkeypatch):
-    monkeypatch.setattr(choices_module, "ROWS_A_BLOCK", 10)
+    monkeypatch.setattr(choices_module, "ROWS_PER_BLOCK", 10)
     choices = rich()
     save_choices(choices, path)
     part = open_choices(path).take(np.arange(30, 3, -2))
@@ -114,7 +114,7 @@ def test_splits_and_samples_are_the_same_sets(path):
 
 
 def test_blocks_are_all_sets_in_order(path, monkeypatch):
-    monkeypatch.setattr(choices_module, "ROWS_A_BLOCK", 10)
+    monkeypatch.setattr(choices_module, "ROWS_PER_BLOCK", 10)
     choices = rich()
     save_choices(choices, path)
     for one in (choices, open_choices(path)):
@@ -128,7 +128,7 @@ def test_blocks_are_all_sets_in_order(path, monkeypatch):
 
 @pytest.mark.parametrize("rows", [10, 10**6])
 def test_the_schema_of_data_on_disk_is_that_of_data_in_memory(path, monkeypatch, rows):
-    monkeypatch.setattr(choices_module, "ROWS_A_BLOCK", rows)
+    monkeypatch.setattr(choices_module, "ROWS_PER_BLOCK", rows)
     choices = rich()
     save_choices(choices, path)
     assert Schema.fit(open_choices(path)) == Schema.fit(choices)
@@ -136,7 +136,7 @@ def test_the_schema_of_data_on_disk_is_that_of_data_in_memory(path, monkeypatch,
 
 def test_moments_of_blocks_are_those_of_the_whole(monkeypatch):
     whole = Schema.fit(rich())
-    monkeypatch.setattr(choices_module, "ROWS_A_BLOCK", 10)
+    monkeypatch.setattr(choices_module, "ROWS_PER_BLOCK", 10)
     blocks = Schema.fit(rich())
     np.testing.assert_allclose(blocks.mean, whole.mean, rtol=1e-13)
     np.testing.assert_allclose(blocks.scale, whole.scale, rtol=1e-13)

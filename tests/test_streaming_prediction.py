@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 import setwise as sw
 from scored import as_fitted
+from setwise._executor import in_threads
 from setwise.choices import Encoded, save_choices
 from setwise.cli import app
 from setwise.scoring import Scorer, predict_file, prediction
@@ -262,7 +263,7 @@ def test_choices_in_a_file_are_predicted_set_by_set(model, tmp_path, monkeypatch
     choices, source = model.read(table), tmp_path / "trips.setwise-data"
     save_choices(choices, source)
     told = []
-    monkeypatch.setattr("setwise.choices.choices.ROWS_A_BLOCK", 4)
+    monkeypatch.setattr("setwise.choices.choices.ROWS_PER_BLOCK", 4)
     rows = predict_file(model, source, tmp_path / "out.parquet", lambda *rows: told.append(rows))
     assert rows == 9
     assert len(told) > 1
@@ -341,8 +342,7 @@ def test_the_scorer_writes_what_the_estimator_predicts(name, order, in_chunks, t
     np.testing.assert_allclose(found["probability"], expected["probability"], atol=1e-5)
 
 
-def test_results_come_in_order_and_only_a_few_ahead(monkeypatch):
-    monkeypatch.setattr("os.cpu_count", lambda: 3)
+def test_results_come_in_order_and_only_a_few_ahead():
     begun = []
 
     def tasks():
@@ -350,7 +350,7 @@ def test_results_come_in_order_and_only_a_few_ahead(monkeypatch):
             begun.append(number)
             yield number
 
-    found = prediction.in_threads(lambda number: -number, tasks())
+    found = in_threads(lambda number: -number, tasks(), threads=3)
     assert next(found) == 0
     assert len(begun) == 4
     assert list(found) == [-number for number in range(1, 20)]
@@ -365,7 +365,7 @@ def test_work_that_nobody_waits_for_any_more_is_not_begun():
             first.wait()
         return number
 
-    found = prediction.in_threads(work, iter(range(100)))
+    found = in_threads(work, iter(range(100)), threads=8)
     assert next(found) == 0
     first.set()
     found.close()

@@ -26,10 +26,10 @@ SIZES = Sizes(dimension=3, components=2, hidden=4)
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
     """A dozen shards of a few hundred sets."""
-    monkeypatch.setattr(shards, "ROWS_A_SHARD", 300)
-    monkeypatch.setattr(shards, "SETS_A_RUN", 8)
+    monkeypatch.setattr(shards, "ROWS_PER_SHARD", 300)
+    monkeypatch.setattr(shards, "SETS_PER_RUN", 8)
     monkeypatch.setattr(shards, "READERS", 3)
-    monkeypatch.setattr(choices_module, "ROWS_A_BLOCK", 250)
+    monkeypatch.setattr(choices_module, "ROWS_PER_BLOCK", 250)
 
 
 def drawn(items=3, sets: int = 600, weights: bool = False) -> sw.Choices:
@@ -110,7 +110,7 @@ def test_every_set_is_seen_once_an_epoch_in_another_order(tmp_path, items):
 
 
 def test_data_of_one_shard_train_as_data_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(shards, "ROWS_A_SHARD", 10_000)
+    monkeypatch.setattr(shards, "ROWS_PER_SHARD", 10_000)
     choices = drawn()
     kwargs = {"dimension": 3, "components": 2, "hidden": 4, "training": TRAINING}
     one = sw.SDA.paper(**kwargs).fit(choices)

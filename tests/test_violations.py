@@ -253,7 +253,7 @@ def test_data_on_disk_give_the_same(tmp_path, monkeypatch):
     sw.save_choices(choices, tmp_path / "trips.setwise-data")
     stored = sw.open_choices(tmp_path / "trips.setwise-data")
     whole = violation_capacity(estimator, choices)
-    monkeypatch.setattr(sw.choices.choices, "ROWS_A_BLOCK", 40)
+    monkeypatch.setattr(sw.choices.choices, "ROWS_PER_BLOCK", 40)
     assert len(list(stored.blocks())) > 2
     parts = violation_capacity(estimator, stored)
     np.testing.assert_array_equal(parts.of_sets, whole.of_sets)

@@ -141,7 +141,7 @@ def test_what_cannot_be_is_refused(found, models, drawn):
         capacity_by_region({str(one): models["MNL"] for one in range(9)}, drawn)
     with pytest.raises(sw.InputError, match="chosen="):
         capacity_by_region(models, replace(drawn, chosen=None))
-    with pytest.raises(sw.InputError, match="SDA is no model here"):
+    with pytest.raises(sw.InputError, match="SDA is not a model here"):
         found.of("relative", "SDA")
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import setwise as sw
 from setwise.metrics.pairs import LevelMatrix
-from setwise.metrics.set_means import bootstrap, error_of_mean, numbered, people
+from setwise.metrics.set_means import bootstrap, error_of_mean, numbered, respondents
 from setwise.violations import (
     SetMean,
     Violations,
@@ -158,7 +158,7 @@ def test_a_group_is_a_column_or_an_array():
         (plain, plain, with_group.group),
         (plain, plain, with_group.group.tolist()),
     ]:
-        assert people(choices, data, group).tolist() == expected.tolist()
+        assert respondents(choices, data, group).tolist() == expected.tolist()
 
 
 def test_rows_of_a_table_may_come_in_any_order():
@@ -167,7 +167,7 @@ def test_rows_of_a_table_may_come_in_any_order():
     shuffled = table.sort("cost")
     choices = read(shuffled)
     expected = numbered([owner[one] for one in choices.set_ids], len(choices))
-    assert people(choices, shuffled, "who").tolist() == expected.tolist()
+    assert respondents(choices, shuffled, "who").tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize(

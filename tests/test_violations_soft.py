@@ -154,7 +154,7 @@ def test_the_size_of_batches_and_chunks_changes_nothing(monkeypatch):
     whole, change = soft_violations(estimator, choices), influence(estimator, choices)
     monkeypatch.setattr(removals, "ROWS_PER_BATCH", 20)
     monkeypatch.setattr(removals, "PAIRS_PER_CHUNK", 100)
-    monkeypatch.setattr(sw.choices.choices, "ROWS_A_BLOCK", 30)
+    monkeypatch.setattr(sw.choices.choices, "ROWS_PER_BLOCK", 30)
     parts, same = soft_violations(estimator, choices), influence(estimator, choices)
     np.testing.assert_allclose(parts.odds.of_sets, whole.odds.of_sets, rtol=1e-5)
     np.testing.assert_allclose(same.change.values, change.change.values, atol=1e-6)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 EPOCHS = 3
-SMALL_SHARDS = ("ROWS_A_SHARD", "SETS_A_RUN", "READERS")
+SMALL_SHARDS = ("ROWS_PER_SHARD", "SETS_PER_RUN", "READERS")
 """What :func:`choices_of` changes in setwise.training.shards."""
 
 
@@ -48,7 +48,7 @@ def choices_of(case: Case, folder: Path) -> Any:
     import setwise as sw
     from setwise.training import shards
 
-    shards.ROWS_A_SHARD, shards.SETS_A_RUN, shards.READERS = 300, 8, 2
+    shards.ROWS_PER_SHARD, shards.SETS_PER_RUN, shards.READERS = 300, 8, 2
     made = sw.datasets.generate("sda", sets=case.sets, items=case.items, features=3, seed=1)
     weight = np.random.default_rng(0).uniform(0.2, 3, case.sets)[made.columns["set_id"]]
     extra = {"weight": "w"} if case.weights else {}
@@ -56,7 +56,7 @@ def choices_of(case: Case, folder: Path) -> Any:
         made.columns | {"w": weight}, set="set_id", chosen="chosen", items=made.items, **extra
     )
     if case.on_disk:
-        shards.ROWS_A_SHARD = 300 if case.sets > 20 else 6
+        shards.ROWS_PER_SHARD = 300 if case.sets > 20 else 6
         path = folder / f"{case.sets}-{case.items}-{case.weights}.setwise-data"
         if not path.exists():
             sw.save_choices(choices, path)

@@ -135,7 +135,7 @@ class _Blocks:
 @contextmanager
 def writing(path: str | Path) -> Iterator[Writer]:
     """A writer of a file that appears whole or not at all; call ``finish`` at the end."""
-    with whole_file(path) as beside, open(beside, "wb") as file:
+    with whole_file(path) as part, open(part, "wb") as file:
         yield Writer(file)
 
 

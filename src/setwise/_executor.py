@@ -10,13 +10,15 @@ import os
 import signal
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from setwise._errors import InputError
 
@@ -31,6 +33,35 @@ JobFunction = Callable[[Any, Send], Any]
 
 OnMessage = Callable[[int, Any], None]
 """Called with the number of a job and a message that it sent."""
+
+
+Task = TypeVar("Task")
+Done = TypeVar("Done")
+
+
+def in_threads(
+    work: Callable[[Task], Done], tasks: Iterable[Task], threads: int, ahead: int = 1
+) -> Iterator[Done]:
+    """The results of the tasks, in their order, for work during which other threads can run.
+
+    NumPy and Polars let others work while they compute. At most ``threads + ahead`` results are
+    in memory, that with which the caller is busy not counted.
+
+    >>> list(in_threads(lambda n: n * n, range(5), threads=2))
+    [0, 1, 4, 9, 16]
+    """
+    waiting: deque[Future[Done]] = deque()
+    with ThreadPoolExecutor(threads, "setwise") as pool:
+        try:
+            for task in tasks:
+                waiting.append(pool.submit(work, task))
+                if len(waiting) == threads + ahead:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 def ignore_message(number: int, message: Any) -> None:

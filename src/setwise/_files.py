@@ -47,21 +47,21 @@ def whole_file(path: str | Path, size: int | None = None) -> Iterator[Path]:
     """
     path = Path(path)
     _refuse_special(path)
-    beside = _part(path)
+    part = _part(path)
     try:
-        beside.touch()
-        with _held(beside):
-            yield beside
-            with open(beside, "rb") as written:
+        part.touch()
+        with _held(part):
+            yield part
+            with open(part, "rb") as written:
                 os.fsync(written.fileno())
-            os.replace(beside, path)
+            os.replace(part, path)
     except Exception as error:
-        if isinstance(error, InputError) or not _is_about_writing(error, path, beside):
+        if isinstance(error, InputError) or not _is_about_writing(error, path, part):
             raise
-        raise cannot_write(path, error, size, beside) from error
+        raise cannot_write(path, error, size, part) from error
     finally:
         with suppress(OSError):
-            beside.unlink(missing_ok=True)
+            part.unlink(missing_ok=True)
 
 
 def check_writable(path: str | Path, reads: Reads = ()) -> None:
@@ -189,7 +189,7 @@ def locked(path: Path, wait: bool = True, new: bool = True) -> Iterator[None]:
 
 
 @contextmanager
-def scratch_beside(path: Path) -> Iterator[Path]:
+def scratch_folder(path: Path) -> Iterator[Path]:
     """A temporary folder for the work on ``path``; that of a killed process is removed."""
     folder = _part(path)
     try:
@@ -201,16 +201,16 @@ def scratch_beside(path: Path) -> Iterator[Path]:
 
 
 def cannot_write(
-    path: str | Path, error: Exception, size: int | None = None, beside: Path | None = None
+    path: str | Path, error: Exception, size: int | None = None, part: Path | None = None
 ) -> WriteError:
-    """The error for a file that cannot be written; ``beside`` is its unfinished part."""
+    """The error for a file that cannot be written; ``part`` is its unfinished part."""
     path = Path(path)
     said = fault(error)
     if _number(error) != errno.ENOSPC:
         return WriteError(f"cannot write {path}: {said}; choose another place")
     free, needs = "no space is left", ""
     with suppress(OSError):
-        there = 0 if beside is None or not beside.exists() else beside.stat().st_blocks * 512
+        there = 0 if part is None or not part.exists() else part.stat().st_blocks * 512
         room = shutil.disk_usage(path.parent).free + there
         free = f"{in_bytes(room)} are free in {path.parent}"
         needs = (
@@ -327,8 +327,8 @@ def _number(error: BaseException) -> int | None:
     return None
 
 
-def _is_about_writing(error: Exception, path: Path, beside: Path) -> bool:
+def _is_about_writing(error: Exception, path: Path, part: Path) -> bool:
     if is_of_disk(error):
         return True
     name = getattr(error, "filename", None)
-    return isinstance(error, OSError) and name is not None and Path(name) in (path, beside)
+    return isinstance(error, OSError) and name is not None and Path(name) in (path, part)

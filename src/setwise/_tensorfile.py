@@ -63,7 +63,7 @@ def write(path: str | Path, kind: str, arrays: Arrays, meta: Mapping[str, Any]) 
         }  # fmt: skip
     first = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
     first += b" " * (-len(first) % 8)
-    with whole_file(path, 8 + len(first) + end) as beside, open(beside, "wb") as file:
+    with whole_file(path, 8 + len(first) + end) as part, open(part, "wb") as file:
         file.write(len(first).to_bytes(8, "little") + first)
         for name in order:
             file.write(plain[name].tobytes())

@@ -1,6 +1,6 @@
 """Reports and notebook results as blocks, with one look: HTML pages that need no network, Markdown.
 
-A page is a list of blocks; a block that is plain text is a paragraph. The Jinja2 templates beside
+A page is a list of blocks; a block that is plain text is a paragraph. The Jinja2 templates next to
 this file turn blocks into HTML and escape all text; ``style.css`` is the only style sheet.
 """
 
@@ -109,8 +109,8 @@ def write_page(path: str | Path, title: str, blocks: Sequence[Block]) -> None:
     """Write a page, whole or not at all."""
     check_writable(path)
     content = _rendered("page.html", title=title, blocks=blocks).encode(errors="replace")
-    with whole_file(path, len(content)) as beside:
-        beside.write_bytes(content)
+    with whole_file(path, len(content)) as part:
+        part.write_bytes(content)
 
 
 def as_html(blocks: Sequence[Block]) -> str:

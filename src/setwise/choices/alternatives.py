@@ -8,8 +8,7 @@ import numpy as np
 
 from setwise._errors import InputError
 from setwise._shapes import Bool, Int
-from setwise.choices.choices import Choices
-from setwise.choices.columns import Column
+from setwise.choices.choices import Choices, Column
 from setwise.choices.tables import open_table
 
 OUTSIDE = "outside option"
@@ -37,7 +36,7 @@ class Alternatives:
     def of(
         cls, data: Any, choices: Choices, by: str | Sequence[str], outside: bool = False
     ) -> "Alternatives":
-        """Of choices read from ``data`` (which may be the choices themselves), set after set.
+        """The alternatives of choices read from ``data``, set after set.
 
         Args:
             data: what the choices were read from: its other columns may name alternatives too.

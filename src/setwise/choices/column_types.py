@@ -9,7 +9,7 @@ import numpy as np
 
 from setwise._errors import InputError
 from setwise._shapes import Bool, Shaped
-from setwise.choices.columns import Column
+from setwise.choices.choices import Column
 from setwise.choices.text_values import MistypedText, mistyped_text, sorts_as_time
 
 EXACT = 2**53

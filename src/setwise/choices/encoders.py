@@ -16,7 +16,7 @@ import numpy as np
 from setwise._arguments import check_all, number, one_of, optional, shown
 from setwise._errors import DataWarning, InputError
 from setwise._shapes import Float, Float32, Float64, Int, Shaped
-from setwise.choices.columns import Column
+from setwise.choices.choices import Column
 from setwise.choices.features import TRANSFORMS, Feature
 
 OTHER = "other"
@@ -25,8 +25,8 @@ KINDS = ("number", "category", "date", "popularity")
 
 Vector = Float64[np.ndarray, " m"]
 Part = tuple[int, Vector, Vector, Vector, Vector] | Int[np.ndarray, " codes"]
-"""Of some rows: their number, mean, variance, least and largest values; or, of categories, how
-often each code occurs."""
+"""Sums over some rows: their number, mean, variance, least and largest values. For categories:
+how often each code occurs."""
 
 SMALLEST, LARGEST = 1e-30, 1e30
 """Training columns lie between: their squares, and what is computed from these, stay finite."""

@@ -10,8 +10,7 @@ import numpy as np
 from setwise._errors import InputError
 from setwise._segments import offsets_of
 from setwise._shapes import Float, Float64, Int
-from setwise.choices.choices import Choices
-from setwise.choices.columns import Column, rows_of
+from setwise.choices.choices import Choices, Column, rows_of
 from setwise.choices.encoders import LARGEST, BadValue, FeatureEncoder, Part, Vector
 
 

@@ -14,9 +14,8 @@ import numpy as np
 from setwise._arguments import number
 from setwise._errors import InputError
 from setwise._shapes import Float, Int, Shaped
-from setwise.choices.choices import Choices, Dropped
+from setwise.choices.choices import Choices, Column, Dropped
 from setwise.choices.column_types import unmasked
-from setwise.choices.columns import Column
 from setwise.choices.features import Feature, Roles, default_items
 from setwise.choices.schema import Schema
 from setwise.choices.table_files import CsvFormat
@@ -30,7 +29,7 @@ ROWS_IN_SAMPLE = 2_400
 def few(choices: Choices, sets: int = SETS_IN_SAMPLE) -> Choices:
     """A few sets to show what the data look like: a random sample, always the same.
 
-    Of large sets fewer are taken, so that there are no more than 2,400 rows or a single set.
+    If sets are large, fewer are taken: at most 2,400 rows, or a single set.
 
     >>> import setwise as sw
     >>> few(sw.datasets.generate("mnl", sets=50, items=4, features=2).choices, 3)

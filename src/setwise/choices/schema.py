@@ -26,8 +26,7 @@ import numpy as np
 from setwise._arguments import check_all, each, flag, number
 from setwise._errors import InputError
 from setwise._shapes import Bool, Float, Float64, Int, Num
-from setwise.choices.choices import Choices
-from setwise.choices.columns import Column
+from setwise.choices.choices import Choices, Column
 from setwise.choices.encoders import MISSING, OTHER, Encoder, FeatureEncoder
 from setwise.choices.encoding import Encoded, Encoding
 from setwise.choices.features import Feature, Roles
@@ -183,7 +182,7 @@ class Schema:
 
     @property
     def width(self) -> int:
-        """The number of columns that a model sees: items' and, beside them, the set's context."""
+        """The number of columns that a model sees: items' and the set's context."""
         return len(self.item_names) + len(self.context_names)
 
     @property

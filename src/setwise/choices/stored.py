@@ -19,8 +19,7 @@ from setwise._arguments import path as check_path
 from setwise._arrayfile import ArrayFile, CheckedArray, Writer
 from setwise._errors import InputError
 from setwise._tensorfile import made_elsewhere
-from setwise.choices.choices import Choices, Dropped
-from setwise.choices.columns import Column, Levels, StoredColumn, StoredColumns
+from setwise.choices.choices import Choices, Column, Dropped, Levels, StoredColumn, StoredColumns
 from setwise.choices.features import Roles
 
 KIND = "choices"

@@ -13,8 +13,8 @@ import numpy as np
 
 from setwise._errors import InputError
 from setwise._shapes import Shaped
+from setwise.choices.choices import Column
 from setwise.choices.column_types import identifiers, typed, unmasked
-from setwise.choices.columns import Column
 from setwise.choices.table_files import CsvFormat, read_file
 
 

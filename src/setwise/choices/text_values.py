@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from setwise._shapes import Bool, Int
-from setwise.choices.columns import Column
+from setwise.choices.choices import Column
 
 LEVELS_LOOKED_AT = 1000
 MANY_LEVELS = 20_000
@@ -137,7 +137,7 @@ def _few_are_numbers(levels: Sequence[str], codes: Int[np.ndarray, " n"]) -> boo
 
 
 def number_format(text: str) -> frozenset[str] | None:
-    """What a number has beside digits, a point and a sign; None for text that is not a number.
+    """What a number has apart from digits, a point and a sign; None for text that is not a number.
 
     >>> sorted(number_format("€ 1.234,50"))
     ['currency', 'thousands points and decimal commas']
@@ -182,7 +182,7 @@ def sorts_as_time(values: Sequence[str]) -> str | None:
     wrong = next((one for one in values if _SORTABLE.fullmatch(one) is None), None)
     digits = {len(one) for one in values if one.isdigit()}
     if wrong is None and digits and (len(digits) > 1 or not all(one.isdigit() for one in values)):
-        return str(values[0])  # 202012 beside 20201231 or 2020-12
+        return str(values[0])  # 202012 and 20201231 or 2020-12
     return wrong
 
 

@@ -9,11 +9,11 @@ from typing import Literal
 
 import numpy as np
 
+from setwise import _segments
 from setwise._arguments import one_of
 from setwise._errors import InputError
 from setwise._shapes import Bool, Float, Int, Shaped
-from setwise.choices.choices import Choices
-from setwise.choices.columns import Column
+from setwise.choices.choices import Choices, Column
 from setwise.choices.features import TRANSFORMS, Feature
 from setwise.choices.tables import Table
 
@@ -172,7 +172,7 @@ def with_choice(
     choices: Choices, marked: Bool[np.ndarray, " rows"], irregular: Irregular
 ) -> Choices:
     """Find the chosen item of each set; other sets are refused, dropped, or chose the outside."""
-    counts = np.add.reduceat(marked.astype(np.int64), choices.offsets[:-1])
+    counts = _segments.sums(marked, choices.offsets)
     several, none = counts > 1, counts == 0
     name = choices.roles.set
     if several.any() and irregular.on_multiple == "error":

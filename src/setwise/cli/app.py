@@ -163,7 +163,7 @@ def fit(
     training = {
         "epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate,
         "weight_decay": weight_decay, "dropout": dropout, "patience": patience,
-        "stop_on": stop_on and stop_on.value, "objective": objective and objective.value,
+        "stop_on": stop_on, "objective": objective,
     }  # fmt: skip
     estimator = configured(model, seed, dimension, training, ensemble)
     choices = source.read(seed)
@@ -171,7 +171,7 @@ def fit(
     estimator = machines.fitted(estimator, choices, source, seed, checkpoint)
     about = {
         "sample": few(choices, sample) if sample else None,
-        "beside": _mnl_beside(model, estimator, choices),
+        "reference": _reference_mnl(model, estimator, choices),
     }
     kept_elsewhere(lambda path: estimator.save(path, **about), out, "trained model")
     _show_fit(estimator, choices, out, json)
@@ -190,9 +190,9 @@ app.command()(serve.serve)
 def evaluate(
     model: predict.ModelFile,
     table: Annotated[str, typer.Argument(help=TABLE_HELP)],
-    on_none: Annotated[OnNone, typer.Option(help=OUTSIDE_HELP)] = OnNone.error,
-    on_multiple: Annotated[OnMultiple, typer.Option(help=MULTIPLE_HELP)] = OnMultiple.error,
-    on_duplicate: Annotated[OnDuplicate, typer.Option(help=DUPLICATE_HELP)] = OnDuplicate.error,
+    on_none: Annotated[OnNone, typer.Option(help=OUTSIDE_HELP)] = "error",
+    on_multiple: Annotated[OnMultiple, typer.Option(help=MULTIPLE_HELP)] = "error",
+    on_duplicate: Annotated[OnDuplicate, typer.Option(help=DUPLICATE_HELP)] = "error",
     sep: Sep = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
@@ -211,7 +211,7 @@ def evaluate(
     if is_data_file(table):
         choices = open_choices(table)
     else:
-        irregular = Irregular(on_none.value, on_multiple.value, on_duplicate.value)
+        irregular = Irregular(on_none, on_multiple, on_duplicate)
         choices = estimator.read(read_table(table, form), with_choice=True, irregular=irregular)
     show.dropped(choices)
     measured = estimator.evaluate(choices)
@@ -260,11 +260,11 @@ def compare(
         ),
     ] = "mnl,sdw,sde,sda",
     splits: Annotated[int, typer.Option(help="Number of random 50:25:25 splits.")] = 5,
-    split_by: Annotated[SplitBy, typer.Option(help=SPLIT_BY_HELP)] = SplitBy.set,
+    split_by: Annotated[SplitBy, typer.Option(help=SPLIT_BY_HELP)] = "set",
     metric: Annotated[str, typer.Option(help="Measure to sort by, such as nll or top1.")] = "nll",
     preset: Annotated[
         Preset, typer.Option(help="Sizes and stopping rule: setwise's or the paper's.")
-    ] = Preset.default,
+    ] = "default",
     trials: Annotated[
         int,
         typer.Option(help="Trials of tuning per model and split; 0 for none. See 'setwise tune'."),
@@ -284,7 +284,7 @@ def compare(
 
     check_outputs([report, tune.storage_file(storage) if trials else None], source.reads())
     chosen = everyone() if models == "all" else names("--models", models)
-    estimators = {name: named(name, preset.value) for name in chosen}
+    estimators = {name: named(name, preset) for name in chosen}
     choices = source.read(seed)
     show.dropped(choices)
     from setwise.comparison.comparison import compare as run
@@ -296,7 +296,7 @@ def compare(
     bar = show.cells_bar(len(estimators) * splits)
     with executor_of(cluster) as executor, bar as on_cell:
         result = run(
-            estimators, choices, splits=splits, seed=seed, split_by=split_by.value, metric=metric,
+            estimators, choices, splits=splits, seed=seed, split_by=split_by, metric=metric,
             tuning=tuning, on_cell=on_cell, executor=executor,
         )  # fmt: skip
     if json:
@@ -345,14 +345,14 @@ def _end(text: str) -> None:
     sys.exit(2)
 
 
-def _mnl_beside(model: str, estimator: Any, choices: Any) -> Any:
+def _reference_mnl(model: str, estimator: Any, choices: Any) -> Any:
     """The MNL to compare with a model without IIA; None if it cannot be fitted."""
-    from setwise.estimators import CATALOGUE, mnl_beside
+    from setwise.estimators import CATALOGUE, reference_mnl
 
     if CATALOGUE[model].about.satisfies_iia:
         return None
     try:
-        return mnl_beside(estimator, choices)
+        return reference_mnl(estimator, choices)
     except InputError as error:
         warnings.warn(f"the file has no MNL to compare the model with: {error}", stacklevel=2)
         return None

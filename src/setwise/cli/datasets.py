@@ -71,13 +71,11 @@ def imitate(
     from setwise._errors import InputError
     from setwise.paper import imitate
 
-    if zipped and name is RawName.amadeus:
+    if zipped and name == "amadeus":
         raise InputError("--zipped is for expedia and outbrain; amadeus is one Parquet file")
     options: dict[str, Any] = {"zipped": True} if zipped else {}
     with show.counting_bar("sets") as on_sets:
-        truth = imitate(
-            name.value, out, sets, seed, on_sets=lambda done: on_sets(done, sets), **options
-        )
+        truth = imitate(name, out, sets, seed, on_sets=lambda done: on_sets(done, sets), **options)
     show.note(
         f"wrote generated files to {out}; the true model has NLL {truth.expected_nll:.4f} and "
         f"top-1 {100 * truth.expected_top1:.1f} % on {truth.one_choice:,} sets with one choice"
@@ -89,10 +87,10 @@ def build(
     name: Annotated[RawName, typer.Argument(help="Which public data set.")],
     raw: Annotated[Path, typer.Option(help="Folder with the downloaded files, zipped or not.")],
     out: Annotated[Path, typer.Option(help="Data file to write (.setwise-data).")],
-    view: Annotated[View, typer.Option(help="The paper's features, or all features.")] = View.paper,
+    view: Annotated[View, typer.Option(help="The paper's features, or all features.")] = "paper",
     outcome: Annotated[
         Outcome, typer.Option(help="Expedia: which outcome is the choice.")
-    ] = Outcome.click,
+    ] = "click",
 ) -> None:
     """Build a data file from the raw files of a public data set.
 
@@ -104,10 +102,10 @@ def build(
     from setwise._errors import InputError
     from setwise.paper import build
 
-    if outcome is not Outcome.click and name is not RawName.expedia:
-        raise InputError(f"--outcome is for expedia; {name.value} has only one outcome")
-    options: dict[str, Any] = {"outcome": outcome.value} if name is RawName.expedia else {}
+    if outcome != "click" and name != "expedia":
+        raise InputError(f"--outcome is for expedia; {name} has only one outcome")
+    options: dict[str, Any] = {"outcome": outcome} if name == "expedia" else {}
     with show.steps() as on_step:
-        choices = build(name.value, raw, out, view.value, on_step, **options)
+        choices = build(name, raw, out, view, on_step, **options)
     show.dropped(choices)
     show.note(f"wrote {out}: {choices}")

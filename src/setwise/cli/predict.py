@@ -63,7 +63,7 @@ def predict(
         raise InputError(f"{table} is a data file; name a file for its predictions with --out")
     frame = read_table(table, form)
     found = Predictions.of_choices(scorer, read_like(scorer.schema, frame))
-    frame = found.beside(frame)
+    frame = found.joined_to(frame)
     if json:
         show.as_json(frame.select(scorer.schema.roles.set, "probability", "predicted").to_dicts())
     elif out is None:

@@ -47,14 +47,14 @@ LEAST_SHARE = 0.2
 
 def reproduce(
     source: Source,
-    part: Annotated[PaperPart, typer.Argument(help=PART_HELP)] = PaperPart.all,
+    part: Annotated[PaperPart, typer.Argument(help=PART_HELP)] = "all",
     expedia: Annotated[Path | None, typer.Option(help=RAW_HELP.format("Expedia"))] = None,
     outbrain: Annotated[Path | None, typer.Option(help=RAW_HELP.format("Outbrain"))] = None,
     amadeus: Annotated[Path | None, typer.Option(help=RAW_HELP.format("Amadeus"))] = None,
     outcome: Annotated[
         Outcome, typer.Option(help="Expedia's raw files: which outcome is the choice.")
-    ] = Outcome.click,
-    preset: Annotated[ReproducePreset, typer.Option(help=PRESET_HELP)] = ReproducePreset.quick,
+    ] = "click",
+    preset: Annotated[ReproducePreset, typer.Option(help=PRESET_HELP)] = "quick",
     sizes: Annotated[str | None, typer.Option(help=SIZES_HELP)] = None,
     splits: Annotated[int | None, typer.Option(help="Number of random 50:25:25 splits.")] = None,
     trials: Annotated[int | None, typer.Option(help="Trials per method and split.")] = None,
@@ -81,17 +81,21 @@ def reproduce(
 
     given = {"splits": splits, "trials": trials, "sets": source.max_sets, "seed": seed}
     changed: dict[str, Any] = {name: one for name, one in given.items() if one is not None}
-    protocol = replace(room.PRESETS[preset.value], **changed)
+    protocol = replace(room.PRESETS[preset], **changed)
     if epochs is not None:
         protocol = replace(protocol, training=replace(protocol.training, epochs=epochs))
-    raw = {RawName.expedia: expedia, RawName.outbrain: outbrain, RawName.amadeus: amadeus}
+    raw: dict[RawName, Path | None] = {
+        "expedia": expedia,
+        "outbrain": outbrain,
+        "amadeus": amadeus,
+    }
     reads = [one for path in raw.values() if path is not None for one in raw_files(path)]
     check_folder(out, [*source.reads(), *reads], room.FILES)
     sources = _sources(source, raw, outcome, sizes, seed)
     command = shlex.join(["setwise", *sys.argv[1:]])
     with executor_of(cluster) as executor, _progress(out) as (on_plan, on_unit):
         results = room.reproduce(
-            sources, out, part.value, protocol, workers=workers, executor=executor, command=command,
+            sources, out, part, protocol, workers=workers, executor=executor, command=command,
             on_plan=on_plan, on_unit=on_unit,
         )  # fmt: skip
     written = room.write_report(results, out)
@@ -138,7 +142,7 @@ def _limited(choices: "Choices", sizes: tuple[int, ...] | None) -> "room.Reprodu
 def _named(name: RawName, choices: "Choices") -> "dict[str, Choices]":
     """Under the paper's name; bookings, which the paper does not have, are marked."""
     booked = choices.roles.chosen == "booking_bool"
-    return {f"{name.value.capitalize()}{' bookings' if booked else ''}": choices}
+    return {f"{name.capitalize()}{' bookings' if booked else ''}": choices}
 
 
 def _raw(name: RawName, path: Path, outcome: Outcome) -> "Choices":
@@ -148,8 +152,8 @@ def _raw(name: RawName, path: Path, outcome: Outcome) -> "Choices":
 
     if is_data_file(path):
         return open_choices(path)
-    options: dict[str, Any] = {"outcome": outcome.value} if name is RawName.expedia else {}
-    choices = load_raw(name.value, path, "paper", **options)
+    options: dict[str, Any] = {"outcome": outcome} if name == "expedia" else {}
+    choices = load_raw(name, path, "paper", **options)
     show.dropped(choices)
     return choices
 
@@ -236,7 +240,7 @@ def _show_plan(
             str(len(units)), str(len(todo)),
         ))  # fmt: skip
     heads = ("data", "sets", "features", "methods", "to do")
-    show.table(heads, rows, title="The plan", beside=True)
+    show.table(heads, rows, title="The plan", to_stderr=True)
     show.note(f"{len(left)} methods to do with {workers} workers; results go to {out}")
 
 

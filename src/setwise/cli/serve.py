@@ -21,7 +21,7 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 8000,
     workers: Annotated[int, typer.Option(help="Number of processes.", min=1)] = 1,
-    beside: Annotated[
+    reference: Annotated[
         Path | None,
         typer.Option(help="Model file to compare with. Default: the MNL in the model's file."),
     ] = None,
@@ -60,7 +60,7 @@ def serve(
             "pip install 'setwise[serve]'"
         ) from None
     limits = Limits(max_body, max_sets, max_items, timeout, max_waiting)
-    run(Settings(model, beside, limits, _token(token_file)), host, port, workers)
+    run(Settings(model, reference, limits, _token(token_file)), host, port, workers)
 
 
 def _token(path: Path | None) -> str | None:

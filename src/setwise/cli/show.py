@@ -23,11 +23,11 @@ def table(
     rows: Sequence[Sequence[str]],
     title: str | None = None,
     numbers: bool = True,
-    beside: bool = False,
+    to_stderr: bool = False,
 ) -> None:
     """Print a table; the first column is text, the others are numbers unless ``numbers`` is False.
 
-    With ``beside`` it goes to standard error, apart from the results.
+    With ``to_stderr`` it goes to standard error, apart from the results.
     """
     from rich.console import Console
     from rich.markup import escape
@@ -38,9 +38,9 @@ def table(
         shown.add_column(head, justify="right" if place and numbers else "left", no_wrap=place == 0)
     for row in rows:
         shown.add_row(*map(escape, row))
-    console = Console(stderr=beside)
+    console = Console(stderr=to_stderr)
     # A pipe has no width; a table cut to 80 columns there would lose numbers.
-    Console(stderr=beside, width=None if console.is_terminal else 160).print(shown)
+    Console(stderr=to_stderr, width=None if console.is_terminal else 160).print(shown)
 
 
 def note(text: str) -> None:

@@ -4,9 +4,8 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,104 +13,19 @@ if TYPE_CHECKING:
     from setwise.choices import Choices
 
 
-class OnNone(StrEnum):
-    """What to do with sets without a choice."""
-
-    error = "error"
-    drop = "drop"
-    outside = "outside"
-
-
-class OnMultiple(StrEnum):
-    """What to do with sets with several choices."""
-
-    error = "error"
-    drop = "drop"
-
-
-class OnDuplicate(StrEnum):
-    """What to do with repeated rows."""
-
-    error = "error"
-    drop = "drop"
-    keep = "keep"
-
-
-class SplitBy(StrEnum):
-    """What is kept in one part of a split."""
-
-    set = "set"
-    group = "group"
-    time = "time"
-
-
-class Preset(StrEnum):
-    """Whose default arguments the models have."""
-
-    default = "default"
-    paper = "paper"
-
-
-class StopOn(StrEnum):
-    """The validation measure that early stopping watches."""
-
-    nll = "nll"
-    accuracy = "accuracy"
-
-
-class Objective(StrEnum):
-    """What training minimises."""
-
-    cross_entropy = "cross_entropy"
-    pairwise = "pairwise"
-    listwise = "listwise"
-
-
-class SpaceName(StrEnum):
-    """Search spaces."""
-
-    paper = "paper"
-    training = "training"
-    wide = "wide"
-
-
-class RawName(StrEnum):
-    """Public data sets whose raw files setwise reads."""
-
-    expedia = "expedia"
-    outbrain = "outbrain"
-    amadeus = "amadeus"
-
-
-class View(StrEnum):
-    """Features of a public data set."""
-
-    paper = "paper"
-    full = "full"
-
-
-class ReproducePreset(StrEnum):
-    """How thorough a reproduction is."""
-
-    quick = "quick"
-    paper = "paper"
-
-
-class PaperPart(StrEnum):
-    """Parts of the paper."""
-
-    table1 = "table1"
-    ablation = "ablation"
-    full = "full"
-    figures = "figures"
-    all = "all"
-
-
-class Outcome(StrEnum):
-    """What counts as Expedia's choice."""
-
-    click = "click"
-    book = "book"
+OnNone = Literal["error", "drop", "outside"]
+OnMultiple = Literal["error", "drop"]
+OnDuplicate = Literal["error", "drop", "keep"]
+SplitBy = Literal["set", "group", "time"]
+Preset = Literal["default", "paper"]
+StopOn = Literal["nll", "accuracy"]
+Objective = Literal["cross_entropy", "pairwise", "listwise"]
+SpaceName = Literal["paper", "training", "wide"]
+RawName = Literal["expedia", "outbrain", "amadeus"]
+View = Literal["paper", "full"]
+ReproducePreset = Literal["quick", "paper"]
+PaperPart = Literal["table1", "ablation", "full", "figures", "all"]
+Outcome = Literal["click", "book"]
 
 
 def seed_option(text: str) -> Any:
@@ -196,15 +110,15 @@ class Source:
         str | None,
         typer.Option(help="Column with a positive weight per set. Default: equal weights."),
     ] = None
-    group: Annotated[
-        str | None, typer.Option(help="Column with the respondent, for --split-by group.")
-    ] = None
+    group: Annotated[str | None, typer.Option(help="Column with the respondent, to split by.")] = (
+        None
+    )
     time: Annotated[
-        str | None, typer.Option(help="Column with the time of the choice, for --split-by time.")
+        str | None, typer.Option(help="Column with the time of the choice, to split by.")
     ] = None
-    on_none: Annotated[OnNone, typer.Option(help=OUTSIDE_HELP)] = OnNone.error
-    on_multiple: Annotated[OnMultiple, typer.Option(help=MULTIPLE_HELP)] = OnMultiple.error
-    on_duplicate: Annotated[OnDuplicate, typer.Option(help=DUPLICATE_HELP)] = OnDuplicate.error
+    on_none: Annotated[OnNone, typer.Option(help=OUTSIDE_HELP)] = "error"
+    on_multiple: Annotated[OnMultiple, typer.Option(help=MULTIPLE_HELP)] = "error"
+    on_duplicate: Annotated[OnDuplicate, typer.Option(help=DUPLICATE_HELP)] = "error"
     rare: Annotated[
         float,
         typer.Option(help="Category levels in less than this share of rows become 'other'."),
@@ -218,7 +132,7 @@ class Source:
     ] = None
     max_sets: Annotated[int | None, typer.Option(help=MAX_SETS_HELP)] = None
     like: Annotated[RawName | None, typer.Option(help=LIKE_HELP)] = None
-    view: Annotated[View, typer.Option(help=VIEW_HELP)] = View.paper
+    view: Annotated[View, typer.Option(help=VIEW_HELP)] = "paper"
 
     def read(self, seed: int) -> "Choices":
         """The choices that the options describe."""
@@ -248,8 +162,8 @@ class Source:
             self._refuse_roles("a data file, which already has the roles")
             return open_choices(self.table)
         if self.like is not None:
-            self._refuse_roles(f"read like {self.like.value}, which has known roles")
-            return load_raw(self.like.value, self.table, self.view.value)
+            self._refuse_roles(f"read like {self.like}, which has known roles")
+            return load_raw(self.like, self.table, self.view)
         return self._read_table()
 
     def _refuse_roles(self, what: str) -> None:
@@ -285,8 +199,8 @@ class Source:
             if name not in roles:
                 raise InputError(f"--{name} is missing: name the {name} column of {self.table}")
         return read(
-            table, **roles, on_none=self.on_none.value, on_multiple=self.on_multiple.value,
-            on_duplicate=self.on_duplicate.value, rare=self.rare,
+            table, **roles, on_none=self.on_none, on_multiple=self.on_multiple,
+            on_duplicate=self.on_duplicate, rare=self.rare,
         )  # fmt: skip
 
 

@@ -52,5 +52,5 @@ def check_table(path: Path, reads: Reads = ()) -> None:
 def write_table(frame: Any, path: Path) -> None:
     """Write a frame as Parquet or CSV, whole or not at all."""
     suffix = path.suffix.lower()
-    with whole_file(path) as beside:
-        frame.write_parquet(beside) if suffix == ".parquet" else frame.write_csv(beside)
+    with whole_file(path) as part:
+        frame.write_parquet(part) if suffix == ".parquet" else frame.write_csv(part)

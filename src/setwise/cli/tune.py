@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from setwise.comparison.comparison import TunedSplit
     from setwise.tuning import Space
 
-SPACES = {Preset.default: "training", Preset.paper: "paper"}
+SPACES = {"default": "training", "paper": "paper"}
 STORAGE = "setwise-studies.sqlite"
 STORAGE_HELP = (
     "SQLite file that keeps the trials, or the URL of a database that several machines share "
@@ -51,11 +51,11 @@ def tune(
     pruning: Annotated[bool, typer.Option("--pruning", help=PRUNING_HELP)] = False,
     epochs: Annotated[int | None, typer.Option(help=EPOCHS_HELP)] = None,
     splits: Annotated[int, typer.Option(help="Number of random 50:25:25 splits.")] = 1,
-    split_by: Annotated[SplitBy, typer.Option(help=SPLIT_BY_HELP)] = SplitBy.set,
+    split_by: Annotated[SplitBy, typer.Option(help=SPLIT_BY_HELP)] = "set",
     preset: Annotated[
         Preset,
         typer.Option(help="Sizes, stopping rule and search space: setwise's or the paper's."),
-    ] = Preset.default,
+    ] = "default",
     storage: Annotated[str, typer.Option(help=STORAGE_HELP)] = STORAGE,
     out: Annotated[
         Path | None, typer.Option(help="Model file to write: the best model of the first split.")
@@ -80,9 +80,9 @@ def tune(
     from setwise.tuning import Tuning, tunable, with_arguments
 
     check_outputs([out, plot, storage_file(storage)], source.reads())
-    name = space.value if space is not None else SPACES[preset]
+    name = space if space is not None else SPACES[preset]
     tuning = Tuning(trials, _space(name, vary or []), batch, pruning, storage, seed)
-    estimator = tunable(named(model, preset.value))
+    estimator = tunable(named(model, preset))
     if epochs is not None:
         estimator = with_arguments(estimator, {"epochs": epochs})
     _say_what_trials_train(estimator.ensemble, tuning.ranges, model)
@@ -90,7 +90,7 @@ def tune(
     show.dropped(choices)
     with executor_of(cluster) as executor, show.counting_bar("trials") as on_trials:
         done = tune_splits(
-            estimator, choices, splits=splits, seed=seed, split_by=split_by.value, tuning=tuning,
+            estimator, choices, splits=splits, seed=seed, split_by=split_by, tuning=tuning,
             on_trials=on_trials, executor=executor,
         )  # fmt: skip
     if json:
@@ -126,8 +126,8 @@ def _draw(done: "list[TunedSplit]", plot: Path) -> None:
     from setwise._files import whole_file
     from setwise.reports.figures import tuning_history
 
-    with whole_file(plot) as beside:
-        beside.write_text(tuning_history([one.tuned for one in done]), "utf-8")
+    with whole_file(plot) as part:
+        part.write_text(tuning_history([one.tuned for one in done]), "utf-8")
     show.note(f"wrote {plot}")
 
 

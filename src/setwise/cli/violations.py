@@ -34,7 +34,7 @@ DECOY_HELP = (
     "Two numeric columns separated by a comma: map how a decoy in their plane shifts shares."
 )
 GROUP_HELP = "Column of the respondent: intervals resample respondents instead of sets."
-BESIDE_HELP = "Other model files separated by commas: show on which sets each model is right."
+OTHERS_HELP = "Other model files separated by commas: show on which sets each model is right."
 PAIR_HELP = (
     "With --decoy: the set whose two most probable items the decoy is added to. Default: the first."
 )
@@ -48,7 +48,7 @@ def violations(
     decoy: Annotated[str | None, typer.Option(help=DECOY_HELP)] = None,
     pair: Annotated[str | None, typer.Option(help=PAIR_HELP)] = None,
     group: Annotated[str | None, typer.Option(help=GROUP_HELP)] = None,
-    beside: Annotated[str | None, typer.Option(help=BESIDE_HELP)] = None,
+    others: Annotated[str | None, typer.Option(help=OTHERS_HELP)] = None,
     max_sets: Annotated[int | None, typer.Option(help=MAX_SETS_HELP)] = None,
     report: Annotated[Path | None, typer.Option(help=REPORT_HELP)] = None,
     sep: Sep = None,
@@ -72,16 +72,16 @@ def violations(
     from setwise.choices import open_choices
     from setwise.cli.tables import csv_format, is_data_file, read_table
     from setwise.estimators import load
-    from setwise.metrics.set_means import people
+    from setwise.metrics.set_means import respondents
     from setwise.reports.decoy import decoy_map
     from setwise.reports.effects import trial_effects
     from setwise.reports.iia import examine_iia, write_iia_report
 
-    others = [] if beside is None else names("--beside", beside)
+    paths = [] if others is None else names("--others", others)
     if report is not None:
-        check_writable(report, reads=[model, table, *others])
+        check_writable(report, reads=[model, table, *paths])
     labels, moved = _names("--trials", trials, (3, 4)), _names("--decoy", decoy, (2,))
-    _refuse(trials, moved, pair, table, others)
+    _refuse(trials, moved, pair, table, paths)
     form = csv_format(table, sep, decimal, encoding)
     estimator = load(model)
     frame = None if is_data_file(table) else read_table(table, form)
@@ -92,8 +92,8 @@ def violations(
     columns = None if by is None else names("--by", by)
     found = examine_iia(
         estimator, sampled, columns[0] if columns and len(columns) == 1 else columns, part,
-        None if group is None else people(sampled, sampled if frame is None else frame, group),
-        None if beside is None else {Path(one).stem: load(one) for one in others},
+        None if group is None else respondents(sampled, sampled if frame is None else frame, group),
+        None if others is None else {Path(one).stem: load(one) for one in paths},
     )  # fmt: skip
     if labels:
         roles: dict[str, Any] = dict(
@@ -130,7 +130,7 @@ def _refuse(
 
     if len({Path(one).stem for one in others}) < len(others):
         raise InputError(
-            f"--beside {','.join(others)} has two models with the same name; rename a file"
+            f"--others {','.join(others)} has two models with the same name; rename a file"
         )
     if pair is not None and not decoy:
         raise InputError("--pair says which items the decoy is added to; give --decoy too")

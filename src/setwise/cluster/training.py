@@ -143,7 +143,7 @@ SECONDS_BETWEEN_LOOKS = 1.0
 
 Draw = Callable[[Stand], None]
 Place = tuple[str, bool]
-"""Of a process: its machine, and whether it has a GPU to itself."""
+"""Where a process runs: its machine, and whether it has a GPU to itself."""
 
 
 class _MachineLost(Exception):

@@ -24,7 +24,7 @@ from setwise._errors import InputError
 from setwise._page import notebook_html
 from setwise.choices import Choices, Schema
 from setwise.choices.alternatives import OUTSIDE, Alternatives, column_of
-from setwise.choices.columns import Column
+from setwise.choices.choices import Column
 from setwise.choices.encoders import OTHER
 from setwise.consequences.derived_columns import TOO, warn_of_derived
 from setwise.consequences.shares import of_sets, offsets_with, probabilities
@@ -252,7 +252,7 @@ class ShareChange:
     before: Float[np.ndarray, " levels"]
     after: Float[np.ndarray, " levels"]
     standard_errors: Float[np.ndarray, " levels"]
-    """Of after - before, over sets: each set is compared with itself."""
+    """Of the change, after - before: each set is compared with itself."""
 
     def to_frame(self) -> Any:
         """A Polars frame: alternative, before, after, change, standard_error (of the change)."""
@@ -305,7 +305,7 @@ class Counterfactual:
     """P(x | s) after; 0 for an item that is gone."""
     sets: int
     shares: ShareChange | None
-    """Of alternatives, where ``by`` names them."""
+    """The shares of alternatives, if ``by`` names them."""
     surplus: SetMean | None
     """Change of consumer surplus per choice, in units of price, where ``price`` is named."""
 
@@ -417,7 +417,7 @@ def counterfactual(
 
 
 def with_columns(choices: Choices, data: Any, names: set[str]) -> Choices:
-    """In memory, with these columns of the table beside the features."""
+    """In memory, with these columns of the table added to the features."""
     loaded = choices.in_memory()
     more = {n: column_of(data, choices, n) for n in sorted(names) if n not in loaded.columns}
     return replace(loaded, columns={**loaded.columns, **more})

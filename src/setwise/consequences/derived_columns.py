@@ -13,7 +13,7 @@ BOTH = (
     "ask for a finite change of both, with counterfactual(model, data, [Reprice('{of}', ...), "
     "Reprice('{column}', ...)])"
 )
-TOO = "change it too, with a Reprice('{column}', ...) of its own beside that of '{of}'"
+TOO = "change it too, with a Reprice('{column}', ...) of its own next to that of '{of}'"
 
 
 def warn_of_derived(

@@ -20,7 +20,7 @@ from setwise.metrics.pairs import LevelMatrix, Pairs
 
 @dataclass(frozen=True, eq=False)
 class Diversions:
-    """Of every set a matrix, row a and column b: the share of those who leave b that goes to a.
+    """A matrix per set, row a and column b: the share of those who leave b that goes to a.
 
     D_bb is -1, so that each column adds up to 0 and its other entries to 1.
     """
@@ -36,10 +36,10 @@ class Diversions:
         return self.pairs.of_set(number)
 
     def to_frame(self) -> Any:
-        """A Polars frame, one row per pair: with ``by`` of alternatives, else of items of a set.
+        """A Polars frame, one row per pair: alternatives with ``by``, else items of a set.
 
-        Columns of alternatives: to, from, ratio, low, high (95 %). Of items: set_number, to, from,
-        ratio, all counted from 0 in the order of the sets.
+        Columns for alternatives: to, from, ratio, low, high (95 %). For items: set_number, to,
+        from, ratio, all counted from 0 in the order of the sets.
         """
         if self.between is None:
             return self.pairs.to_frame("to", "ratio", because_of="from")

@@ -33,7 +33,7 @@ from setwise.estimators.removals import over_places, set_batches
 from setwise.metrics.pairs import LevelMatrix, Pairs, Responses
 from setwise.metrics.set_means import Interval, bootstrap
 from setwise.models import Model
-from setwise.training.device import DeviceData, gather, to_device
+from setwise.training.device import DeviceData, map_sets, to_device
 
 Values = Float[np.ndarray, " rows"]
 
@@ -114,7 +114,7 @@ def _slopes(
     model: Model, encoded: Encoded, place: int
 ) -> Iterator[tuple[Int[np.ndarray, " m"], Float[np.ndarray, "m b a"], Float[np.ndarray, "m a"]]]:
     """Some sets at a time: d log P(a) / d z_b, and P(a)."""
-    data = _to_device(encoded)
+    data = to_device(encoded, dtype=np.float64)
     for some in set_batches(encoded):
         found = _program(model, data, some.batches, some.width, jnp.asarray(place))
         slope, logs = (
@@ -125,16 +125,6 @@ def _slopes(
 
 def _doubled(leaf: Any) -> Any:
     return leaf.astype(jnp.float64) if eqx.is_inexact_array(leaf) else leaf
-
-
-def _to_device(encoded: Encoded) -> DeviceData:
-    """As training's, but in double precision."""
-    single = to_device(encoded)
-    items, context = (
-        jnp.asarray(np.pad(values, [(0, len(like) - len(values)), (0, 0)]))
-        for values, like in ((encoded.items, single.items), (encoded.context, single.context))
-    )
-    return single._replace(items=items, context=context)
 
 
 @eqx.filter_jit
@@ -157,12 +147,7 @@ def _program(
 
         return over_places(slope, 0, width), logs(items)
 
-    def one_batch(
-        batch: Int[Array, " batch"],
-    ) -> tuple[Float[Array, "batch b a"], Float[Array, "batch a"]]:
-        return jax.vmap(one_set)(*gather(data, jnp.maximum(batch, 0), width))
-
-    return jax.lax.map(one_batch, batches)
+    return map_sets(one_set, data, batches, width)
 
 
 AVERAGED = (
@@ -173,7 +158,7 @@ AVERAGED = (
 
 @dataclass(frozen=True, eq=False)
 class Elasticities:
-    """Of every set a matrix, row a and column b: e_ab = d log P(a) / d log x_b."""
+    """A matrix per set, row a and column b: e_ab = d log P(a) / d log x_b."""
 
     column: str
     pairs: Pairs
@@ -207,9 +192,9 @@ class Elasticities:
         return float(low), float(high)
 
     def to_frame(self) -> Any:
-        """A Polars frame, one row per pair: with ``by`` of alternatives, else of items of a set.
+        """A Polars frame, one row per pair: alternatives with ``by``, else items of a set.
 
-        Columns of alternatives: alternative, because_of, elasticity, low, high (95 %). Of items:
+        Columns for alternatives: alternative, because_of, elasticity, low, high (95 %). For items:
         set_number, item, because_of, elasticity, all counted from 0 in the order of the sets.
         """
         if self.between is None:
@@ -241,7 +226,7 @@ class Elasticities:
     def _sums(
         self, which: Bool[np.ndarray, " pairs"]
     ) -> tuple[Float[np.ndarray, " sets"], Float[np.ndarray, " sets"]]:
-        """Of each set: the sums of P(a) e_ab and of P(a) over these pairs."""
+        """The sums of P(a) e_ab and of P(a) over these pairs, per set."""
         sets, _, _ = self.pairs.places()
         known = which & ~np.isnan(self.pairs.values)
         p = np.where(known, self.pairs.of_rows(self.probability), 0)

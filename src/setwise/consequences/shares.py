@@ -110,7 +110,7 @@ def of_sets(
     offsets: Int[np.ndarray, " sets_and_one"],
     known: Alternatives,
 ) -> Float[np.ndarray, "sets levels"]:
-    """Of each set, the probability of each alternative."""
+    """The probability of each alternative, per set."""
     sets, levels = len(offsets) - 1, len(known.names)
     each = np.bincount(owners(offsets) * levels + known.codes, probability, sets * levels)
     return each.reshape(sets, levels)

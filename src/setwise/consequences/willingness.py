@@ -235,7 +235,7 @@ def _why_not(estimator: Estimator) -> str:
     if isinstance(estimator, WithinSetMNL):
         why = "reads a price's place among the others too, so that no one number is its weight"
     elif isinstance(estimator, LinearScorer):
-        why = "ranks: its scores are no utilities, and its coefficients have no standard errors"
+        why = "ranks: its scores are not utilities, and its coefficients have no standard errors"
     else:
         why = "has no coefficient of price: what money is worth differs from item to item and set"
     return (
@@ -260,9 +260,9 @@ def surplus(estimator: Estimator, choices: Choices, price: str) -> Float[np.ndar
     """
     if not isinstance(estimator, (MNL, NestedLogit, MixedMNL)):
         raise InputError(
-            f"{type(estimator).__name__} is no model of utility that is linear in price and does "
-            "not depend on the other items, so that it has no consumer surplus; use MNL, "
-            "NestedLogit or MixedMNL, or leave price= out"
+            f"{type(estimator).__name__} has no consumer surplus: for that, utility is linear "
+            "in price and does not depend on the other items; use MNL, NestedLogit or MixedMNL, or "
+            "leave price= out"
         )
     betas = []
     for weights in linear_weights(estimator, price):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Float64, Int
 
-from setwise import _arguments
+from setwise import _arguments, _segments
 from setwise._errors import InputError
 from setwise.choices import Choices, read
 
@@ -60,31 +60,25 @@ class Generated:
     @property
     def expected_top1(self) -> float:
         """The true model's accuracy, which none exceeds: the mean over sets of max P(x | s)."""
-        return float(np.maximum.reduceat(self.probabilities, self._starts).mean())
+        return float(_segments.maxima(self.probabilities, self._offsets).mean())
 
     @property
     def expected_nll(self) -> float:
         """The true model's loss, which none undercuts: the mean entropy of P(. | s)."""
         p = self.probabilities
         surprise = -p * np.log(np.where(p > 0, p, 1))  # 0 log 0 is 0
-        return float(surprise.sum() / len(self._starts))
+        return float(surprise.sum() / (len(self._offsets) - 1))
 
     @property
-    def _starts(self) -> Int[np.ndarray, " sets"]:
-        return starts(self.columns["set_id"])
+    def _offsets(self) -> Int[np.ndarray, " sets_and_one"]:
+        return offsets_of_rows(self.columns["set_id"])
 
     def __repr__(self) -> str:
         """Sizes and names: arrays would fill the screen."""
         return (
-            f"Generated({len(self._starts):,} sets, {len(self.probabilities):,} rows; "
+            f"Generated({len(self._offsets) - 1:,} sets, {len(self.probabilities):,} rows; "
             f"items: {', '.join(self.items)}; parameters: {', '.join(self.parameters)})"
         )
-
-
-def generator(seed: int) -> np.random.Generator:
-    """The one source of randomness of a data set."""
-    _arguments.seed("seed", seed)
-    return np.random.default_rng(int(seed))
 
 
 def set_of_rows(rng: np.random.Generator, sets: int, items: SetSizes) -> Int[np.ndarray, " rows"]:
@@ -123,9 +117,9 @@ def with_features(
     return Generated(columns, tuple(features), truth, parameters)
 
 
-def starts(owner: Int[np.ndarray, " rows"]) -> Int[np.ndarray, " sets"]:
-    """The first row of each set."""
-    return np.flatnonzero(np.diff(owner, prepend=-1))
+def offsets_of_rows(owner: Int[np.ndarray, " rows"]) -> Int[np.ndarray, " sets_and_one"]:
+    """Where the rows of each set begin and end."""
+    return np.append(np.flatnonzero(np.diff(owner, prepend=-1)), len(owner))
 
 
 def log_sums(
@@ -151,8 +145,7 @@ def softmax(
     >>> softmax(np.log([1.0, 3.0, 7.0]), np.array([0, 0, 1])).round(4).tolist()
     [0.25, 0.75, 1.0]
     """
-    scores = scores.astype(np.float64)
-    return np.exp(scores - log_sums(scores, owner, int(owner[-1]) + 1)[owner])
+    return _segments.softmax(scores.astype(np.float64), offsets_of_rows(owner))
 
 
 def choose(
@@ -170,7 +163,7 @@ def choose(
     """
     with np.errstate(divide="ignore"):
         noisy = np.log(probabilities) + rng.gumbel(size=len(probabilities))
-    best = np.maximum.reduceat(noisy, starts(owner))
+    best = _segments.maxima(noisy, offsets_of_rows(owner))
     return (noisy == best[owner]).astype(np.int8)
 
 

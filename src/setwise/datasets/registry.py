@@ -9,9 +9,8 @@ from typing import Any, Literal
 from setwise._arguments import checked, text
 from setwise._errors import InputError
 from setwise.choices import Choices, read
-from setwise.datasets.from_model import sda
 from setwise.datasets.generated import Generated
-from setwise.datasets.generators import FEATURES, decoy, mixed, mnl, nested, sharp
+from setwise.datasets.generators import FEATURES, decoy, mixed, mnl, nested, sda, sharp
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The data doctor: everything that is wrong or suspicious in a table, at once, with remedies."""
 
-from setwise.doctor.examination import examine
+from setwise.doctor.all_checks import examine
 from setwise.doctor.report import Examination, Finding, TableSummary, write_page
 
 __all__ = ["Examination", "Finding", "TableSummary", "examine", "write_page"]

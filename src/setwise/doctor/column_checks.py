@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from setwise.choices.features import TRANSFORMS
-from setwise.doctor.examined import ExaminedFeature
+from setwise.doctor.columns import ExaminedFeature
 from setwise.doctor.report import Finding, counted, percent
 
 MOSTLY = 0.95

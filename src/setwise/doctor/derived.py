@@ -14,8 +14,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from setwise.choices import Choices
-from setwise.choices.columns import Column
-from setwise.doctor.examined import ExaminedFeature, ExaminedSets, features_of
+from setwise.choices.choices import Column
+from setwise.doctor.columns import ExaminedFeature, ExaminedSets, features_of
 from setwise.doctor.report import Finding
 
 ROWS = 2_000
@@ -65,7 +65,7 @@ class _Factor:
 
 @dataclass(frozen=True, eq=False)
 class _Form:
-    """What y may be made of beside 1: x, with a function of it, with z, or with both."""
+    """What y may be made of, next to 1: x, with a function of it, with z, or with both."""
 
     words: str
     linear: bool
@@ -105,7 +105,7 @@ class Derivations:
     def __init__(self, owner: Int[np.ndarray, " rows"]):
         self._owner = owner
         self.numbers: dict[str, Float[np.ndarray, " rows"]] = {}
-        """Of the items: what may be changed, and what may be made of it."""
+        """The items' numbers: what may be changed, and what may be made of it."""
         self.factors: list[_Factor] = []
         """What an item's number may be multiplied with."""
 

@@ -7,8 +7,8 @@ choice if the chosen item alone is first in 95 % of them, or if it beats 97 % of
 Columns that hold the answer: with the alternative of each row they determine the choice.
 
 After ``pd.wide_to_long`` the column that says what was chosen stands on every row: it is the same
-for all items of a set, and beside a column that names the alternatives it tells the choice. Two
-ways are looked for, in sets with exactly one choice: its value is that of the chosen row in another
+for all items of a set, and with a column that names the alternatives it tells the choice. Two ways
+are looked for, in sets with exactly one choice: its value is that of the chosen row in another
 column; or each of its values goes with one alternative, which is then always the chosen one.
 
 Neither may fail in a single set, and each has to say far more than how often the alternatives are
@@ -23,8 +23,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from setwise.choices import Choices
-from setwise.choices.columns import Column
-from setwise.doctor.examined import ExaminedFeature, ExaminedSets, features_of
+from setwise.choices.choices import Column
+from setwise.doctor.columns import ExaminedFeature, ExaminedSets, features_of
 from setwise.doctor.report import Finding, percent
 
 FIRST = 0.95

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from setwise.choices.column_types import EXACT
-from setwise.doctor.examined import EXAMPLES, ExaminedSets, comparable, understood
+from setwise.doctor.columns import EXAMPLES, ExaminedSets, comparable, understood
 from setwise.doctor.report import Finding, TableSummary, counted
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from jaxtyping import Float
 
-from setwise.doctor.examined import ExaminedFeature
+from setwise.doctor.columns import ExaminedFeature
 
 BARS = 12
 

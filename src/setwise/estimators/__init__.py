@@ -12,7 +12,7 @@ from setwise.estimators.mixed import MixedMNL
 from setwise.estimators.nested import NestedLogit
 from setwise.estimators.networks import SDA, SDE, SDW, ChoiceModel
 from setwise.estimators.rankers import AdaRank, SVMRank
-from setwise.estimators.reference_mnl import mnl_beside
+from setwise.estimators.reference_mnl import reference_mnl
 from setwise.estimators.summary import Summary
 from setwise.estimators.trained import TrainedEstimator
 
@@ -45,7 +45,7 @@ __all__ = [
     "everyone",
     "fit_together",
     "load",
-    "mnl_beside",
     "named",
+    "reference_mnl",
     "zoo",
 ]

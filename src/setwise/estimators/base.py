@@ -206,7 +206,7 @@ class Estimator(BaseEstimator):
         return self.outcomes(choices).measured(choices.weight)
 
     def outcomes(self, choices: Choices) -> Outcomes:
-        """Of each set: the rank of the choice, its NLL and what else the measures come from."""
+        """The rank of the choice, its NLL and what else the measures need, per set."""
         self.check_is_fitted()
         is_choices("choices", choices)
         if choices.chosen is None:
@@ -233,7 +233,7 @@ class Estimator(BaseEstimator):
         path: str | Path,
         *,
         sample: Choices | None = None,
-        beside: Float[np.ndarray, " d"] | None = None,
+        reference: Float[np.ndarray, " d"] | None = None,
     ) -> None:
         """Write the fitted model to one file; :func:`setwise.load` reads it.
 
@@ -243,8 +243,8 @@ class Estimator(BaseEstimator):
             path: the file.
             sample: choices of which the file keeps up to 24 sets, in plain values, as examples
                 for the page of ``setwise serve``; without it the file holds no row of the data.
-            beside: an MNL to show beside the model on that page
-                (:func:`setwise.estimators.mnl_beside`).
+            reference: an MNL to compare the model with on that page
+                (:func:`setwise.estimators.reference_mnl`).
         """
         _arguments.path("path", path)
         artifact = self.artifact()
@@ -253,10 +253,10 @@ class Estimator(BaseEstimator):
             shown = few(sample)
             self.schema_.over(shown)  # refuses choices without the columns
             artifact = replace(artifact, sample=records(shown))
-        if beside is not None:
-            remedy = "make it with setwise.estimators.mnl_beside(model, choices)"
-            _arguments.instance(np.ndarray, remedy)("beside", beside)
-            artifact = replace(artifact, beside={"mnl": beside.astype(np.float32)})
+        if reference is not None:
+            remedy = "make it with setwise.estimators.reference_mnl(model, choices)"
+            _arguments.instance(np.ndarray, remedy)("reference", reference)
+            artifact = replace(artifact, reference={"mnl": reference.astype(np.float32)})
         artifact.write(path)
 
     def artifact(self) -> Artifact:

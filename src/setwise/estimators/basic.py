@@ -27,9 +27,9 @@ from setwise.scoring.model_file import Artifact
 Direction = Literal["ascending", "descending"]
 SIGNS = {"descending": 1.0, "ascending": -1.0}
 
-# Of the inverse temperature, in units of one over the scores' spread within sets.
+# Bounds of the inverse temperature, in units of one over the scores' spread within sets.
 BOUNDS = (1e-3, 1e3)
-SETS_A_COLUMN = 5  # with fewer, weights without error are found in any data
+SETS_PER_COLUMN = 5  # with fewer, weights without error are found in any data
 
 
 class LinearScorer(Estimator):
@@ -64,7 +64,7 @@ class LinearScorer(Estimator):
         self.schema_, self.coef_ = schema, coef
         self.model_ = self._model()
         right = Ranks.of(train.items @ coef, train.offsets, chosen_of(train)).top(1)
-        enough = len(train) >= max(FEWEST_SETS, SETS_A_COLUMN * len(coef))
+        enough = len(train) >= max(FEWEST_SETS, SETS_PER_COLUMN * len(coef))
         warn_if_perfect(enough and bool((right == 1).all()))
 
     @property

@@ -48,7 +48,7 @@ def fit_together(
     if not len(parts) == len(seeds) == len(each_with) or not parts:
         raise InputError(
             f"there are {len(parts)} pairs of sets, {len(seeds)} seeds and {len(each_with)} "
-            "estimators; give as many, but some"
+            "estimators; give the same number of each, at least one"
         )
     blueprint, sizes = each_with[0].blueprint, each_with[0].sizes()
     if any((one.blueprint, one.sizes()) != (blueprint, sizes) for one in each_with):

@@ -51,7 +51,7 @@ class NestedLogit(Estimated):
 
     Args:
         nest: the column of nests, read as a category among the items (``items=[...,
-            "category(nest)"]``; text is a category anyway). It is no part of V: constants of
+            "category(nest)"]``; text is a category anyway). It is not part of V: constants of
             nests or alternatives are columns of their own.
 
     Fitted attributes: ``coef_`` (of V, in the table's units), ``feature_names_``, ``lambdas_`` and

@@ -1,4 +1,4 @@
-"""The MNL beside a model: what independence of irrelevant alternatives makes of the same data."""
+"""The MNL that a model is compared with: what IIA makes of the same data."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ from setwise.training.shards import stays_on_disk
 
 
 @checked(estimator=fitted, choices=is_choices)
-def mnl_beside(estimator: Estimator, choices: Choices) -> Float32[np.ndarray, " d"]:
+def reference_mnl(estimator: Estimator, choices: Choices) -> Float32[np.ndarray, " d"]:
     """The weights of an MNL of the sets that a model learned from, on the same encoded columns.
 
     Args:
@@ -26,13 +26,13 @@ def mnl_beside(estimator: Estimator, choices: Choices) -> Float32[np.ndarray, " 
     >>> import setwise as sw
     >>> choices = sw.datasets.generate("mnl", sets=200, items=4, features=2).choices
     >>> model = sw.WithinSetMNL().fit(choices)
-    >>> len(mnl_beside(model, choices))
+    >>> len(reference_mnl(model, choices))
     2
     """
     if stays_on_disk(choices):
         raise InputError(
             "the data stay on disk, and an MNL would read them many times more; fit one to a part "
-            "of them (--max-sets), and show it with 'setwise serve --beside'"
+            "of them (--max-sets), and show it with 'setwise serve --reference'"
         )
     for sets in _learned_from(estimator, choices):
         if Schema.fit(sets) == estimator.schema_:

@@ -5,6 +5,7 @@ time. Other models score copies of each set with one row less (:meth:`Encoded.wi
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -21,7 +22,7 @@ from setwise.choices import Choices, Encoded, bucket
 from setwise.estimators.base import Estimator
 from setwise.metrics.pairs import Pairs, Responses
 from setwise.models import Model
-from setwise.training.device import DeviceData, gather, to_device
+from setwise.training.device import DeviceData, map_sets, to_device
 
 ROWS_PER_BATCH = 16_384  # in a compiled step
 PAIRS_PER_CHUNK = 2_000_000  # that leave the device at a time
@@ -172,11 +173,7 @@ def probability_changes(estimator: Estimator, choices: Choices) -> Responses:
 def _program(
     model: Model, data: DeviceData, batches: Int[Array, "steps batch"], width: int
 ) -> Float[Array, "steps batch whole_and_gone width"]:
-    def one_batch(batch: Int[Array, " batch"]) -> Float[Array, "batch whole_and_gone width"]:
-        items, present = gather(data, jnp.maximum(batch, 0), width)
-        return jax.vmap(lambda x, there: scores_without_each(model, x, there))(items, present)
-
-    return jax.lax.map(one_batch, batches)
+    return map_sets(partial(scores_without_each, model), data, batches, width)
 
 
 def _first(found: Float[Array, "steps batch *rest"], sets: int) -> Float[np.ndarray, "m *rest"]:

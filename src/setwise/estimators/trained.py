@@ -38,7 +38,7 @@ CERTAIN = 0.01  # nats per choice
 NESTED = "training__"
 FITTED = ("history", "best_epoch", "interrupted", "weights")
 MOST_MEMBERS = 1_000
-"""Of an ensemble that is read from a file: making its models takes time for each."""
+"""In an ensemble that is read from a file: building each member takes time."""
 
 
 class TrainedEstimator(Estimator):

@@ -135,7 +135,7 @@ class Outcomes:
         offsets: Int[np.ndarray, " sets_and_one"],
         chosen: Int[np.ndarray, " sets"],
     ) -> "Outcomes":
-        """Of predictions for flat rows."""
+        """The outcomes of predictions for flat rows."""
         return cls(
             Ranks.of(log_probabilities, offsets, chosen),
             -log_probabilities[offsets[:-1] + chosen].astype(np.float64),
@@ -200,7 +200,7 @@ class Outcomes:
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """Of each bin of sets, in order of confidence: what was predicted, and how often it was right.
+    """What was predicted and how often it was right, per bin of sets in order of confidence.
 
     ``confidence`` is the mean probability of the predicted item, ``hit_rate`` how often it was
     chosen, with its 95 % interval from ``low`` to ``high`` (Wilson 1927), ``sets`` how many there
@@ -257,7 +257,7 @@ def predicted(
 
 
 def standard_error(values: Float[np.ndarray, " sets"], share: Float[np.ndarray, " sets"]) -> float:
-    """Of a weighted mean of independent values; with equal weights, s / sqrt(m)."""
+    """Standard error of a weighted mean of independent values; s / sqrt(m) for equal weights."""
     if len(values) < 2:
         return float("nan")
     spread = (share**2) @ (values - values @ share) ** 2

@@ -61,7 +61,7 @@ class Pairs:
     def places(
         self,
     ) -> tuple[Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"], Int[np.ndarray, " pairs"]]:
-        """Of each pair: its set, and the places of a and of b in that set."""
+        """The set of each pair, and the places of a and of b in that set."""
         offsets = offsets_of(self.rows * self.columns)
         sets = owners(offsets)
         a, b = np.divmod(positions(offsets), self.columns[sets])

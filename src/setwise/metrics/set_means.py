@@ -18,7 +18,7 @@ from setwise._arguments import seed as check_seed
 from setwise._errors import InputError
 from setwise._shapes import Float, Int, Shaped
 from setwise.choices import Choices, open_table
-from setwise.choices.columns import Column
+from setwise.choices.choices import Column
 from setwise.choices.validation import Grouping
 from setwise.metrics.measures import standard_error
 
@@ -185,7 +185,7 @@ def _summed(
 def _quantiles(
     means: Float[np.ndarray, "resamples m"], tails: Sequence[float]
 ) -> Float[np.ndarray, "two m"]:
-    """Of the resamples that have a value; NaN where none has."""
+    """Quantiles over the resamples that have a value; NaN if none has."""
     found = np.full((2, means.shape[1]), np.nan)
     some = ~np.isnan(means).all(0)
     found[:, some] = np.nanquantile(means[:, some], tails, axis=0)
@@ -197,8 +197,8 @@ def quotient(above: Float[np.ndarray, "*m"], below: Float[np.ndarray, "*m"]) -> 
     return np.divide(above, below, out=np.full(above.shape, np.nan), where=below != 0)
 
 
-def people(choices: Choices, data: Any, group: str | Group) -> Int[np.ndarray, " sets"]:
-    """The number of the person who made the choice of each set, from 0.
+def respondents(choices: Choices, data: Any, group: str | Group) -> Int[np.ndarray, " sets"]:
+    """The number of the respondent who made the choice of each set, from 0.
 
     Args:
         choices: the sets.
@@ -210,7 +210,7 @@ def people(choices: Choices, data: Any, group: str | Group) -> Int[np.ndarray, "
     >>> table = {"trip": [1, 1, 2, 2, 3, 3], "cost": [3.0, 1.0, 2.0, 5.0, 4.0, 6.0],
     ...          "taken": [0, 1, 1, 0, 1, 0], "who": ["Ann", "Ann", "Ann", "Ann", "Bob", "Bob"]}
     >>> choices = sw.read(table, set="trip", chosen="taken", items=["cost"], group="who")
-    >>> people(choices, choices, "who").tolist()
+    >>> respondents(choices, choices, "who").tolist()
     [0, 0, 1]
     """
     if not isinstance(group, str):

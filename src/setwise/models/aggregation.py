@@ -16,7 +16,7 @@ class Aggregation(Model):
     F scores an item, r(s) is the set's reference point, mu says how a gain or a loss against it is
     felt, and w(s) weighs the results. The paper has no b, and its x are the features ``alone``.
     Other views of x add the item's place in its set (``among_others``) and hat functions of both
-    (``in_pieces``).
+    (``splines``).
     """
 
     F: ItemFunction
@@ -24,12 +24,12 @@ class Aggregation(Model):
     r: SetFunction
     mu: Evaluation
     compare: Comparison = eqx.field(static=True)
-    b: Float[Array, " seen"] | None = None
-    seen: View = eqx.field(static=True, default=alone)
+    b: Float[Array, " v"] | None = None
+    view: View = eqx.field(static=True, default=alone)
 
     def scores(self, items: Items, present: Mask, dropout: Dropout | None = None) -> Scores:
         for_w, for_r, for_F = dropout.three() if dropout is not None else (None, None, None)
-        x = self.seen(items, present)
+        x = self.view(items, present)
         f = self.F(x, for_F)
         w, r = self.w(f, present, for_w), self.r(f, present, for_r)
         g = self.mu(self.compare(f, r)) @ w

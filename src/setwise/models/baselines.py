@@ -16,8 +16,7 @@ import jax.numpy as jnp
 
 from setwise import _masked
 from setwise._types import Array, Float, Items, Key, Mask, Scores
-from setwise.models.blueprint import Blueprint, Sizes
-from setwise.models.model import Dropout, Model, glorot
+from setwise.models.model import Blueprint, Dropout, Model, Sizes, glorot
 from setwise.models.set_functions import Layer
 
 
@@ -140,8 +139,8 @@ class FirstAggregate(Model):
     def scores(self, items: Items, present: Mask, dropout: Dropout | None = None) -> Scores:
         early, late = dropout.split() if dropout is not None else (None, None)
         m = _masked.mean(self.phi(items, early), present)
-        beside = jnp.broadcast_to(m, (items.shape[0], len(m)))
-        return self.evaluate.scores(jnp.concatenate([items, beside], axis=1), present, late)
+        repeated = jnp.broadcast_to(m, (items.shape[0], len(m)))
+        return self.evaluate.scores(jnp.concatenate([items, repeated], axis=1), present, late)
 
 
 @dataclass(frozen=True)

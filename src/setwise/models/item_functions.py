@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from setwise._types import Array, Evaluated, Float, Key
 from setwise.models.model import Dropout, glorot
-from setwise.models.within_set import Beside, Seen
+from setwise.models.within_set import SplitColumns, Viewed
 
 UNITS = 64
 """Units of the hidden layer of F, if it has one."""
@@ -28,19 +28,19 @@ class ItemScores(eqx.Module):
     (3, 4, 1)
     """
 
-    hidden: Seen
+    hidden: Viewed
     theta: Float[Array, "h l k"]
 
     @classmethod
-    def of(cls, x: Seen, theta: Float[Array, "h l k"]) -> "ItemScores":
+    def of(cls, x: Viewed, theta: Float[Array, "h l k"]) -> "ItemScores":
         """x Theta. Seen in pieces, x has more numbers than scores: the product is computed.
 
-        >>> x = Beside(jnp.ones((3, 2)), jnp.ones((3, 7)))
+        >>> x = SplitColumns(jnp.ones((3, 2)), jnp.ones((3, 7)))
         >>> ItemScores.of(x, jnp.ones((9, 4, 1))).hidden.shape
         (3, 4)
         """
         h, l, k = theta.shape  # noqa: E741
-        if isinstance(x, Beside) and h > l * k:
+        if isinstance(x, SplitColumns) and h > l * k:
             return cls(x @ theta.reshape(h, l * k), jnp.eye(l * k).reshape(l * k, l, k))
         return cls(x, theta)
 
@@ -63,7 +63,7 @@ class ItemFunction(eqx.Module):
     """F, applied to all items of a set at once, to each without regard to the others."""
 
     @abstractmethod
-    def __call__(self, x: Seen, dropout: Dropout | None = None) -> ItemScores:
+    def __call__(self, x: Viewed, dropout: Dropout | None = None) -> ItemScores:
         """The items' scores, in factored form."""
 
 
@@ -75,7 +75,7 @@ class Linear(ItemFunction):
     def __init__(self, features: int, dimension: int, components: int, key: Key):
         self.theta = glorot(key, (features, dimension, components), features, dimension)
 
-    def __call__(self, x: Seen, dropout: Dropout | None = None) -> ItemScores:
+    def __call__(self, x: Viewed, dropout: Dropout | None = None) -> ItemScores:
         return ItemScores.of(x, self.theta)
 
 
@@ -97,7 +97,7 @@ class Hidden(ItemFunction):
         self.a = jnp.zeros(UNITS)
         self.theta = glorot(for_theta, (UNITS, dimension, components), UNITS, dimension)
 
-    def __call__(self, x: Seen, dropout: Dropout | None = None) -> ItemScores:
+    def __call__(self, x: Viewed, dropout: Dropout | None = None) -> ItemScores:
         hidden = jax.nn.relu(x @ self.A + self.a)
         return ItemScores(hidden if dropout is None else dropout(hidden), self.theta)
 
@@ -105,5 +105,5 @@ class Hidden(ItemFunction):
 class Features(ItemFunction):
     """F(x) = x: each feature is its own score. Nothing is learned."""
 
-    def __call__(self, x: Seen, dropout: Dropout | None = None) -> ItemScores:
+    def __call__(self, x: Viewed, dropout: Dropout | None = None) -> ItemScores:
         return ItemScores(x, jnp.eye(x.shape[1])[:, :, None])

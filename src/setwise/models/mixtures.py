@@ -10,8 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from setwise._types import Array, Bool, Evaluated, Float, Items, Key, Mask, Scores
-from setwise.models.blueprint import Blueprint, Sizes
-from setwise.models.model import Dropout, Model, glorot
+from setwise.models.model import Blueprint, Dropout, Model, Sizes, glorot
 
 
 def inclusive_values(f: Evaluated, present: Mask) -> Float[Array, " l"]:

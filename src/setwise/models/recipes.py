@@ -12,10 +12,9 @@ import jax.numpy as jnp
 from setwise._types import Key
 from setwise.models import evaluations, set_functions
 from setwise.models.aggregation import Aggregation
-from setwise.models.blueprint import Blueprint, Sizes
 from setwise.models.evaluations import Comparison, Evaluation
 from setwise.models.item_functions import Features, ItemFunction, Linear
-from setwise.models.model import glorot
+from setwise.models.model import Blueprint, Sizes, glorot
 from setwise.models.set_functions import (
     Constant,
     JointNetwork,
@@ -47,8 +46,8 @@ class Recipe(Blueprint):
     compare: Comparison = evaluations.difference
     F: ItemPart = Linear
     dimension: int | Literal["features"] | None = None
-    seen: View = alone
-    beside_mnl: bool = False
+    view: View = alone
+    plus_mnl: bool = False
     """Whether < b, x > is added to the aggregation."""
 
     def build(self, features: int, sizes: Sizes, key: Key) -> Aggregation:
@@ -59,7 +58,7 @@ class Recipe(Blueprint):
         >>> model.scores(jax.numpy.ones((5, 8)), jax.numpy.ones(5, bool)).shape
         (5,)
         """
-        x = _width(self.seen, features)
+        x = _width(self.view, features)
         vectors = self.compare is evaluations.inner
         k = sizes.components if vectors else 1
         for_F, for_w, for_r = jax.random.split(key, 3)
@@ -75,15 +74,15 @@ class Recipe(Blueprint):
             r=self.r((l, k) if vectors else (l,), sizes, k, for_r),
             mu=self.mu(),
             compare=self.compare,
-            b=jnp.zeros(x) if self.beside_mnl else None,
-            seen=self.seen,
+            b=jnp.zeros(x) if self.plus_mnl else None,
+            view=self.view,
         )
 
 
-def _width(seen: View, features: int) -> int:
+def _width(view: View, features: int) -> int:
     """How many numbers a model sees of an item with this many features."""
     items, present = jnp.zeros((1, features)), jnp.ones(1, bool)
-    return int(jax.eval_shape(seen, items, present).shape[1])
+    return int(jax.eval_shape(view, items, present).shape[1])
 
 
 def one(shape: Shape, sizes: Sizes, k: int, key: Key) -> SetFunction:

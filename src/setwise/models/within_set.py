@@ -9,8 +9,7 @@ import jax.numpy as jnp
 
 from setwise import _masked
 from setwise._types import Array, Float, Items, Key, Mask, Scores
-from setwise.models.blueprint import Blueprint, Sizes
-from setwise.models.model import FLOOR, Dropout, Model
+from setwise.models.model import FLOOR, Blueprint, Dropout, Model, Sizes
 
 
 def within_set(items: Items, present: Mask) -> Float[Array, "n twice_d"]:
@@ -34,7 +33,7 @@ def within_set(items: Items, present: Mask) -> Float[Array, "n twice_d"]:
     return jnp.concatenate([centred / jnp.sqrt(variance), position], -1)
 
 
-class Beside(eqx.Module):
+class SplitColumns(eqx.Module):
     """Two blocks of columns that are multiplied as one matrix, without being copied into one.
 
         x @ M = left @ (upper rows of M) + right @ (lower rows of M)
@@ -42,7 +41,7 @@ class Beside(eqx.Module):
     On a CPU, copying features and hat functions into one array takes three times as long as
     computing and multiplying them.
 
-    >>> x = Beside(jnp.ones((3, 2)), jnp.ones((3, 4)))
+    >>> x = SplitColumns(jnp.ones((3, 2)), jnp.ones((3, 4)))
     >>> x.shape, (x @ jnp.ones(6)).tolist()
     ((3, 6), [6.0, 6.0, 6.0])
     """
@@ -55,14 +54,14 @@ class Beside(eqx.Module):
         """The shape of the whole matrix."""
         return self.left.shape[0], self.left.shape[1] + self.right.shape[1]
 
-    def __matmul__(self, matrix: Float[Array, "seen *m"]) -> Float[Array, "n *m"]:
+    def __matmul__(self, matrix: Float[Array, "v *m"]) -> Float[Array, "n *m"]:
         upper = self.left.shape[1]
         return self.left @ matrix[:upper] + self.right @ matrix[upper:]
 
 
-Seen = Float[Array, "n seen"] | Beside
+Viewed = Float[Array, "n v"] | SplitColumns
 """What a model sees of the items of a set: one row per item."""
-View = Callable[[Items, Mask], Seen]
+View = Callable[[Items, Mask], Viewed]
 
 
 def alone(items: Items, present: Mask) -> Items:
@@ -102,29 +101,29 @@ class Hats(NamedTuple):
         x = slope * jnp.clip(x, -REACH, REACH)  # scaled here, while there are few numbers
         return jnp.maximum(0, self.height - jnp.abs(x[:, :, None] - knots)).reshape(x.shape[0], -1)
 
-    def beside(self, items: Items, present: Mask) -> Beside:
+    def view(self, items: Items, present: Mask) -> SplitColumns:
         """The item :func:`among_others`, then the hat functions of all its numbers."""
         x = among_others(items, present)
         d = items.shape[1]
         over_the_knots = REACH * (2 * x[:, 2 * d :] - 1)  # positions, which are from 0 to 1
         hats = self.of(jnp.concatenate([x[:, : 2 * d], over_the_knots], -1))
-        return Beside(x, hats)
+        return SplitColumns(x, hats)
 
 
 COARSE, FINE = Hats(11, 0.1), Hats(41, 0.2)
 
 
-def in_pieces(items: Items, present: Mask) -> Beside:
+def splines(items: Items, present: Mask) -> SplitColumns:
     """The item :func:`among_others`, then ``COARSE`` hat functions of all its numbers.
 
     A linear function of this view is piecewise linear in each feature, z-score and position.
     """
-    return COARSE.beside(items, present)
+    return COARSE.view(items, present)
 
 
-def in_fine_pieces(items: Items, present: Mask) -> Beside:
-    """Like :func:`in_pieces`, with ``FINE`` hats, which can tell single items and sets apart."""
-    return FINE.beside(items, present)
+def fine_splines(items: Items, present: Mask) -> SplitColumns:
+    """Like :func:`splines`, with ``FINE`` hats, which can tell single items and sets apart."""
+    return FINE.view(items, present)
 
 
 class WithinSet(Model):

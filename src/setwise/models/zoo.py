@@ -14,10 +14,10 @@ from setwise.models.baselines import (
     PerceptronBlueprint,
     SetTransformerBlueprint,
 )
-from setwise.models.blueprint import About, Blueprint
 from setwise.models.evaluations import Identity, KinkedLinear, KinkedTanh, Logarithm, Power, Tanh
 from setwise.models.item_functions import Hidden
 from setwise.models.mixtures import MixtureBlueprint, SoftNestedBlueprint
+from setwise.models.model import About, Blueprint
 from setwise.models.recipes import (
     Recipe,
     extremes,
@@ -35,7 +35,7 @@ from setwise.models.recipes import (
     vector_and_network,
     zero,
 )
-from setwise.models.within_set import WithinSetBlueprint, among_others, in_fine_pieces, in_pieces
+from setwise.models.within_set import WithinSetBlueprint, among_others, fine_splines, splines
 
 PAPER = "Rosenfeld, Oshiba and Singer 2020"
 
@@ -71,7 +71,7 @@ SET_DEPENDENT: Mapping[str, Blueprint] = {
             "The default, not the paper's: the full model plus a logit, piecewise linear in "
             "features and in an item's place in its set.",
         ),
-        w=vector_and_network, r=quiet_network, mu=KinkedTanh, seen=in_pieces, beside_mnl=True,
+        w=vector_and_network, r=quiet_network, mu=KinkedTanh, view=splines, plus_mnl=True,
     ),
     "sda_straight": Recipe(
         About(
@@ -79,7 +79,7 @@ SET_DEPENDENT: Mapping[str, Blueprint] = {
             f"{PAPER}; setwise", False,
             "The default without pieces: the second round of its ensemble.",
         ),
-        w=vector_and_network, r=quiet_network, mu=KinkedTanh, seen=among_others, beside_mnl=True,
+        w=vector_and_network, r=quiet_network, mu=KinkedTanh, view=among_others, plus_mnl=True,
     ),
     "sda_fine": Recipe(
         About(
@@ -89,8 +89,8 @@ SET_DEPENDENT: Mapping[str, Blueprint] = {
             "The third round of the default's ensemble: it recognises items and sets that occur "
             "again.",
         ),
-        w=vector_and_network, r=quiet_network, mu=KinkedTanh, F=Hidden, seen=in_fine_pieces,
-        beside_mnl=True,
+        w=vector_and_network, r=quiet_network, mu=KinkedTanh, F=Hidden, view=fine_splines,
+        plus_mnl=True,
     ),
     "sda_inner": Recipe(
         About(

@@ -1,4 +1,4 @@
-"""The paper's own results: every value of its tables, to be read beside ours.
+"""The paper's own results: every value of its tables, to compare with ours.
 
 The values are those of the preprint of Rosenfeld, Oshiba and Singer (2020). Its SDA compares items
 with the reference by an inner product: that is ``setwise.SDA.paper()``, ``sda_inner`` in the zoo.

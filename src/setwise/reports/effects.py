@@ -1,4 +1,4 @@
-"""Context effects in labelled trials, beside what a model predicts: numbers and a picture."""
+"""Context effects in labelled trials, and what a model predicts: numbers and a picture."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass

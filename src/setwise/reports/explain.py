@@ -12,7 +12,7 @@ from setwise._arguments import path as check_path
 from setwise._errors import InputError
 from setwise._page import Block, Details, Figure, Heading, PageTable, write_page
 from setwise.choices.alternatives import column_of
-from setwise.choices.columns import Column
+from setwise.choices.choices import Column
 from setwise.consequences import (
     Counterfactual,
     Diversions,

@@ -142,7 +142,7 @@ class IIAReport:
     estimator=fitted,
     choices=is_choices,
     by=optional(columns),
-    beside=optional(by_name(fitted, least=0)),
+    others=optional(by_name(fitted, least=0)),
 )
 def examine_iia(
     estimator: Estimator,
@@ -150,7 +150,7 @@ def examine_iia(
     by: str | Sequence[str] | None = None,
     table: Any = None,
     group: str | Group | None = None,
-    beside: Mapping[str, Estimator] | None = None,
+    others: Mapping[str, Estimator] | None = None,
 ) -> IIAReport:
     """Measure how a fitted model violates IIA, and test IIA on the data.
 
@@ -161,7 +161,7 @@ def examine_iia(
         table: the table that the choices were read from, if ``by`` is not a feature.
         group: the column of the person who made each choice; intervals then resample people, as
             in :func:`~setwise.violations.violation_capacity`.
-        beside: other fitted models by name, to see where each of them is right.
+        others: other fitted models by name, to see where each of them is right.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.load("swissmetro").sample(300)
@@ -172,8 +172,8 @@ def examine_iia(
     tests = () if choices.chosen is None else tuple(iia_test(choices, one) for one in TESTS)
     seen = choices if table is None else table
     name = type(estimator).__name__
-    if beside and name in beside:
-        raise InputError(f"two models are called {name}; rename the one in beside=")
+    if others and name in others:
+        raise InputError(f"two models are called {name}; rename the one in others=")
     return IIAReport(
         name,
         repr(choices),
@@ -181,8 +181,8 @@ def examine_iia(
         soft_violations(estimator, choices, group),
         tests,
         None if by is None else influence(estimator, seen, by).between,
-        regions=capacity_by_region({name: estimator} | dict(beside), choices, group)
-        if beside
+        regions=capacity_by_region({name: estimator} | dict(others), choices, group)
+        if others
         else None,
     )
 

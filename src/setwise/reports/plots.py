@@ -399,15 +399,15 @@ def _said_axes(
 
 def _counts(axes: Axes, confidence: Float[np.ndarray, " sets"]) -> None:
     """Bars behind the curve, with their own scale on the right."""
-    beside = axes.twinx()
+    bars = axes.twinx()
     counts, edges = np.histogram(confidence, bins=20, range=(0, 1))
-    beside.bar(edges[:-1], counts, width=0.05, align="edge", color=GREY, alpha=0.2, linewidth=0)
-    beside.set_ylim(0, 3 * max(counts.max(), 1))  # a third of the height: they stay below
+    bars.bar(edges[:-1], counts, width=0.05, align="edge", color=GREY, alpha=0.2, linewidth=0)
+    bars.set_ylim(0, 3 * max(counts.max(), 1))  # a third of the height: they stay below
     ticks = MaxNLocator(3, integer=True).tick_values(0, int(counts.max()))
-    beside.set_yticks([one for one in ticks if one <= counts.max()])
-    beside.set_ylabel("sets (bars)", color=GREY)
-    beside.tick_params("y", colors=GREY)
-    axes.set_zorder(beside.get_zorder() + 1)
+    bars.set_yticks([one for one in ticks if one <= counts.max()])
+    bars.set_ylabel("sets (bars)", color=GREY)
+    bars.tick_params("y", colors=GREY)
+    axes.set_zorder(bars.get_zorder() + 1)
     axes.patch.set_visible(False)
 
 

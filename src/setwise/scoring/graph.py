@@ -30,7 +30,7 @@ from setwise.scoring.operations import (
 
 FORMAT_VERSION = 1
 MOST_OPERATIONS = 4_000
-"""Of a graph in a file; the largest models have about two hundred."""
+"""In the graph of a file; the largest models have about two hundred."""
 MOST_CONSTANT = 1 << 24, 64
 """Limit on the numbers in all constants of a graph: the larger of this many and this many times
 the numbers in the file's arrays. Models have up to 30 times as many."""

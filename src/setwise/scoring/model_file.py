@@ -25,7 +25,7 @@ from setwise.scoring.graph import Graph, Operation, checked
 
 OF_GRAPH = "graph/"
 """Prefix of arrays that the graph needs and the model does not have."""
-OF_BESIDE = "beside/"
+OF_REFERENCE = "beside/"  # the name in files of this format
 """Prefix of arrays of simpler models of the same data."""
 
 
@@ -43,7 +43,7 @@ class Artifact:
     """Arrays that the graph needs and the model does not."""
     sample: list[dict[str, Any]] = field(default_factory=list)
     """Some sets of the data as plain values (:func:`setwise.choices.reading.records`)."""
-    beside: dict[str, np.ndarray] = field(default_factory=dict)
+    reference: dict[str, np.ndarray] = field(default_factory=dict)
     """Simpler models of the same data, by name: "mnl", the weights of its standardised columns."""
 
     def write(self, path: str | Path) -> None:
@@ -51,7 +51,7 @@ class Artifact:
         check_writable(path)
         schema = self.schema.to_json()
         arrays = self.arrays | self.constants | _names_as_arrays(schema)
-        arrays |= {f"{OF_BESIDE}{name}": array for name, array in self.beside.items()}
+        arrays |= {f"{OF_REFERENCE}{name}": array for name, array in self.reference.items()}
         meta = {
             "estimator": self.estimator,
             "params": self.params,
@@ -89,9 +89,9 @@ class Artifact:
             artifact = cls(
                 meta["estimator"], meta["params"], Schema.from_json(meta["schema"]),
                 meta["fitted"], arrays, None, constants, _sample(meta.get("sample", [])),
-                _taken(arrays, OF_BESIDE),
+                _taken(arrays, OF_REFERENCE),
             )  # fmt: skip
-            artifact._check_beside()
+            artifact._check_reference()
         plain = meta.get("graph")  # older files have none
         if plain is None:
             return artifact
@@ -100,9 +100,9 @@ class Artifact:
             everything = artifact.arrays | artifact.constants
             return replace(artifact, graph=checked(graph, everything, artifact.schema.width))
 
-    def _check_beside(self) -> None:
+    def _check_reference(self) -> None:
         columns = (len(self.schema.item_names),)
-        for name, weights in self.beside.items():
+        for name, weights in self.reference.items():
             if weights.shape != columns or not np.isfinite(weights).all():
                 raise InputError(f"the weights '{name}' are not {columns[0]} finite numbers")
 

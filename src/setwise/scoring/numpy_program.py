@@ -26,7 +26,7 @@ Values = list[Any]
 Step = Callable[[Values], None]
 
 NUMBERS_PER_BLOCK = 120_000
-"""Of the largest value of a block: blocks that stay in the processor's cache are fastest."""
+"""In the largest array of a block: blocks that stay in the processor's cache are fastest."""
 FEWEST_ITEMS_PER_BLOCK = 400
 """With fewer, the overhead of each call of NumPy costs more than the cache saves."""
 

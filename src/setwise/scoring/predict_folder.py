@@ -1,6 +1,6 @@
 """Predictions for a folder of Parquet files: one output per file, complete or absent.
 
-Beside every output a small record says what it was made of. A file whose record still holds is not
+Next to every output a small record says what it was made of. A file whose record still holds is not
 done again; one that is missing, or whose input or model changed, is.
 """
 
@@ -116,7 +116,7 @@ def _names(folder: Path, out: Path) -> list[Path]:
     if out.exists() and not out.is_dir():
         raise InputError(f"cannot write to {out}: it is a file; name a folder")
     if out == folder or folder in out.parents or out in folder.parents:
-        raise InputError(f"{out} and {folder} lie in each other; name a folder apart from it")
+        raise InputError(f"one of {out} and {folder} is inside the other; name a separate folder")
     found = sorted(path.relative_to(folder) for path in folder.rglob("*.parquet"))
     found = [name for name in found if not any(part.startswith(".") for part in name.parts)]
     if not found:
@@ -205,13 +205,13 @@ def _record(out: Path, name: Path) -> Path:
 def _remember(out: Path, name: Path, record: dict[str, Any]) -> None:
     path = _record(out, name)
     make_folder(path.parent)
-    with whole_file(path) as beside:
-        beside.write_text(json.dumps(record) + "\n", "utf-8")
+    with whole_file(path) as part:
+        part.write_text(json.dumps(record) + "\n", "utf-8")
 
 
 @contextmanager
 def _scratch(out: Path) -> Iterator[Path]:
-    """A folder for unfinished files, beside the final ones; those of killed runs are removed."""
+    """A folder for unfinished files, next to the final ones; those of killed runs are removed."""
     make_folder(out)
     make_folder(out / RECORDS)
     with _alone_in(out):

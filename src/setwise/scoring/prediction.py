@@ -3,41 +3,38 @@
 Where the rows of every set lie side by side, a Parquet file flows through once, after a look at its
 set column that tells where sets begin: each chunk is read, scored and written while its neighbours
 are. Where sets are scattered, predictions are kept on disk by row number until all are there, and
-the file is read again beside them.
+the file is read again next to them.
 """
 
 import os
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from setwise import _segments
 from setwise._errors import InputError
-from setwise._files import cannot_write, check_writable, is_of_disk, scratch_beside, whole_file
+from setwise._executor import in_threads
+from setwise._files import cannot_write, check_writable, is_of_disk, scratch_folder, whole_file
 from setwise._shapes import Bool, Float, Int
 from setwise.choices import Choices, Encoded, Schema, open_choices, read_like
 from setwise.choices.stored import SUFFIX
 
 ROWS_PER_CHUNK = 250_000
-"""Of sets that lie side by side; several such chunks are in memory, one for each thread."""
+"""If the rows of a set are adjacent. Several chunks are in memory, one per thread."""
 ROWS_PER_PASS = 2_000_000
-"""Of scattered sets; each such part takes a pass over the file."""
+"""If the rows of a set are scattered. Each part takes a pass over the file."""
 ROWS_PER_PART = 2_000_000
-"""Of predictions that are kept on disk."""
+"""When predictions are kept on disk."""
 PARQUET = {"compression": "zstd", "compression_level": 1}
 """Half the work of Polars's own choice for files of the same size."""
 
 OnRows = Callable[[int, int], None]
 """Called with the number of rows done and the number in all."""
-
-Task, Done = TypeVar("Task"), TypeVar("Done")
 
 
 @runtime_checkable
@@ -77,7 +74,7 @@ class Predictions(NamedTuple):
         """In the order of the table that the choices were read from."""
         return cls.of(model, model.schema.encode(choices))._at(choices.rows)
 
-    def beside(self, frame: Any) -> Any:
+    def joined_to(self, frame: Any) -> Any:
         """A Polars frame with these columns added, or replaced where they stand."""
         import polars as pl
 
@@ -101,30 +98,6 @@ def predictions(
     """Predictions for a frame with these rows of the file, in the frame's order."""
     with naming_rows_of(source, rows):
         return Predictions.of_choices(model, read_like(model.schema, frame))
-
-
-def in_threads(work: Callable[[Task], Done], tasks: Iterable[Task]) -> Iterator[Done]:
-    """The results of the tasks, in their order; only as many are begun as there are cores.
-
-    NumPy and Polars let other threads work while they compute. So one chunk is read while another
-    is scored, and a third written by who takes the results.
-
-    >>> list(in_threads(lambda n: n * n, range(5)))
-    [0, 1, 4, 9, 16]
-    """
-    threads = min(8, os.cpu_count() or 1)
-    waiting: deque[Future[Done]] = deque()
-    with ThreadPoolExecutor(threads, "setwise-predict") as pool:
-        try:
-            for task in tasks:
-                waiting.append(pool.submit(work, task))
-                if len(waiting) > threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
 
 
 @contextmanager
@@ -361,12 +334,12 @@ def write_lazy(table: Any, out: Path) -> None:
     """Let a lazy frame flow into a Parquet or CSV file."""
     import polars as pl
 
-    with whole_file(out) as beside:
+    with whole_file(out) as part:
         try:
             if out.suffix.lower() == ".csv":
-                table.sink_csv(beside)
+                table.sink_csv(part)
             else:
-                table.sink_parquet(beside, **PARQUET)
+                table.sink_parquet(part, **PARQUET)
         except pl.exceptions.PolarsError as error:
             if is_of_disk(error):  # and not of the table
                 raise
@@ -459,9 +432,10 @@ def _side_by_side(
     def finished(chunk: tuple[int, int]) -> Any:
         frame = table.between(*chunk)
         rows = np.arange(*chunk)
-        return predictions(model, table.path, rows, table.used(frame)).beside(frame)
+        return predictions(model, table.path, rows, table.used(frame)).joined_to(frame)
 
-    for frame, end in zip(in_threads(finished, pairwise(cuts)), cuts[1:], strict=True):
+    frames = in_threads(finished, pairwise(cuts), threads=min(8, os.cpu_count() or 1))
+    for frame, end in zip(frames, cuts[1:], strict=True):
         tell(end, table.rows)
         yield frame
 
@@ -469,7 +443,7 @@ def _side_by_side(
 def _scattered(model: RowModel, table: ParquetTable, out: Path, tell: OnRows) -> None:
     import polars as pl
 
-    with scratch_beside(out) as scratch:
+    with scratch_folder(out) as scratch:
         kept, done = PredictionStore(scratch, table.rows), 0
         for rows, frame in table.gathered():
             kept.put(rows, predictions(model, table.path, rows, frame))

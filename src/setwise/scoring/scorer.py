@@ -57,8 +57,8 @@ def _with_context(items: np.ndarray, context: np.ndarray) -> Items:
     sets, width, _ = items.shape
     if context.shape[1] == 0:
         return items.astype(np.float32, copy=False)
-    beside = np.broadcast_to(context[:, None, :], (sets, width, context.shape[1]))
-    return np.concatenate([items, beside], 2).astype(np.float32, copy=False)
+    repeated = np.broadcast_to(context[:, None, :], (sets, width, context.shape[1]))
+    return np.concatenate([items, repeated], 2).astype(np.float32, copy=False)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ Matrix = list[list[float | None]]
 
 
 class Answer(msgspec.Struct):
-    """Of one set: P(item | set), and the place of the most probable item.
+    """The answer for one set: P(item | set), and the place of the most probable item.
 
     With an outside option also its probability; the choice is null where it is the most probable.
     """
@@ -100,15 +100,15 @@ class RequestScorer:
 
 
 def predict(
-    asked: ParsedRequest, model: RequestScorer, beside: RequestScorer | None, deadline: Deadline
+    asked: ParsedRequest, model: RequestScorer, reference: RequestScorer | None, deadline: Deadline
 ) -> bytes:
     """The answer to a prediction."""
     encoded = model.encoder.encoded(asked)
     values = np.exp(model.scored(encoded, deadline)).tolist()
     others = None
-    if beside is not None and asked.beside:
-        also = encoded if beside.encoder is model.encoder else beside.encoder.encoded(asked)
-        others = np.exp(beside.scored(also, deadline)).tolist()
+    if reference is not None and asked.reference:
+        also = encoded if reference.encoder is model.encoder else reference.encoder.encoded(asked)
+        others = np.exp(reference.scored(also, deadline)).tolist()
     outside, ends = model.encoder.outside, encoded.offsets.tolist()
     sets = []
     for begin, end in pairwise(ends):
@@ -126,12 +126,12 @@ def predict(
 
 
 def explain(
-    asked: ParsedRequest, model: RequestScorer, beside: RequestScorer | None, deadline: Deadline
+    asked: ParsedRequest, model: RequestScorer, reference: RequestScorer | None, deadline: Deadline
 ) -> bytes:
     """The answer to a request for an explanation of one set."""
     answer = _explained(asked, model, deadline)
-    if beside is not None and asked.beside:
-        answer.mnl = _explained(asked, beside, deadline)
+    if reference is not None and asked.reference:
+        answer.mnl = _explained(asked, reference, deadline)
     return msgspec.json.encode(answer)
 
 

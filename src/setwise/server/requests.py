@@ -157,7 +157,9 @@ def _known(path: str, columns: Sequence[str], context: Sequence[str]) -> str:
         return f"the model's context is: {', '.join(context)}" if context else "it has no context"
     if item:
         return f"the model's columns are: {', '.join([*columns, *context])}"
-    return "a set has 'items' and may have 'context'; a body has 'sets', or one set, and 'beside'"
+    return (
+        "a set has 'items' and may have 'context'; a body has 'sets', or one set, and 'reference'"
+    )
 
 
 _LEAST = {"all": {}, "positive": {"exclusiveMinimum": 0}, "not negative": {"minimum": 0}}
@@ -171,7 +173,7 @@ class ParsedRequest:
     """Each has ``items`` and ``context``."""
     alone: bool
     """Whether the body is one set, not a list of them."""
-    beside: bool
+    reference: bool
     """Whether the second model answers too."""
 
     @property
@@ -215,18 +217,18 @@ class RequestFormat:
     def of(cls, schema: Schema, limits: Limits) -> "RequestFormat":
         """The format for a fitted schema."""
         items = [_field(f"c{place}", one, False) for place, one in enumerate(schema.items)]
-        beside = [_field(f"k{place}", one, True) for place, one in enumerate(schema.context)]
+        given = [_field(f"k{place}", one, True) for place, one in enumerate(schema.context)]
         columns = tuple(one.feature.column for one in schema.items)
         context = tuple(one.feature.column for one in schema.context)
         names = {f"c{place}": name for place, name in enumerate(columns)}
         also = {f"k{place}": name for place, name in enumerate(context)}
-        item = _struct("Item", items + beside, names | also, gc=False)
-        around = _struct("Context", beside, also, gc=False)
+        item = _struct("Item", items + given, names | also, gc=False)
+        around = _struct("Context", given, also, gc=False)
         further = [
             ("context", around | UnsetType, UNSET),
             ("chosen", int | None | UnsetType, UNSET),
         ]
-        asks = ("beside", bool, False)
+        asks = ("reference", bool, False)
         some = _list(item)
         one_set = _struct("Set", [("items", some), *further])
         body = _struct("Body", [
@@ -256,7 +258,7 @@ class RequestFormat:
             raise RequestError(
                 422, "give either 'sets', a list of sets, or one set's 'items' and 'context'"
             )
-        request = ParsedRequest([asked] if alone else asked.sets, alone, asked.beside)
+        request = ParsedRequest([asked] if alone else asked.sets, alone, asked.reference)
         if len(request.sets) > limits.max_sets:
             raise RequestError(
                 413, f"the request has {len(request.sets):,} sets; send at most "
@@ -314,7 +316,7 @@ class RequestEncoder:
     columns: tuple[str, ...]
     context_columns: tuple[str, ...]
     optional: tuple[bool, ...]
-    """Of context columns, whether they may be missing."""
+    """Which context columns may be missing."""
     items: RowEncoder
     context: RowEncoder
     outside: bool
@@ -386,11 +388,11 @@ class RequestEncoder:
         return tuple(values)
 
 
-def _check_same_columns(beside: Schema, own: Schema) -> None:
+def _check_same_columns(reference: Schema, own: Schema) -> None:
     """Refuse a second model that cannot read the same requests."""
     for role in ("items", "context"):
         known: dict[str, Encoder] = {one.feature.column: one for one in getattr(own, role)}
-        for one in getattr(beside, role):
+        for one in getattr(reference, role):
             name = one.feature.column
             if name not in known:
                 why = f"is not among the {role} of the first model"
@@ -406,7 +408,7 @@ def _check_same_columns(beside: Schema, own: Schema) -> None:
                 f"the second model cannot read the same requests: its column '{name}' {why}; "
                 "fit both models on the same columns"
             )
-    if beside.outside != own.outside:
+    if reference.outside != own.outside:
         raise InputError(
             "only one of the two models has an outside option; fit both models on the same data"
         )

@@ -47,7 +47,7 @@ class Settings:
     """Settings of a service: the model file, a second model to compare with, limits and token."""
 
     model: Path
-    beside: Path | None = None
+    reference: Path | None = None
     limits: Limits = field(default_factory=Limits)
     token: str | None = field(default=None, repr=False)
 
@@ -123,7 +123,7 @@ class ServedModel:
 
     form: RequestFormat
     model: RequestScorer
-    beside: RequestScorer | None
+    reference: RequestScorer | None
     limits: Limits
     about: bytes
     """What ``/v1/model`` answers."""
@@ -135,7 +135,7 @@ class ServedModel:
 
     def predict(self, asked: ParsedRequest, deadline: Deadline) -> bytes:
         """What ``/v1/predict`` answers."""
-        return predict(asked, self.model, self.beside, deadline)
+        return predict(asked, self.model, self.reference, deadline)
 
     def explain(self, asked: ParsedRequest, deadline: Deadline) -> bytes:
         """What ``/v1/explain`` answers."""
@@ -148,7 +148,7 @@ class ServedModel:
                 f"{self.limits.max_explained}",
                 asked.where(0, "items"),
             )
-        return explain(asked, self.model, self.beside, deadline)
+        return explain(asked, self.model, self.reference, deadline)
 
 
 def load(settings: Settings) -> ServedModel:
@@ -157,9 +157,9 @@ def load(settings: Settings) -> ServedModel:
     scorer = Scorer.of(artifact, settings.model)
     form = RequestFormat.of(scorer.schema, settings.limits)
     model = RequestScorer(RequestEncoder.of(scorer.schema, form), scorer.row_log_probabilities)
-    beside = _beside(settings, artifact, form, model.encoder)
+    reference = _reference(settings, artifact, form, model.encoder)
     checksum = hashlib.sha256(settings.model.read_bytes()).hexdigest()
-    served = ServedModel(form, model, beside, settings.limits, b"", checksum)
+    served = ServedModel(form, model, reference, settings.limits, b"", checksum)
     samples = [one for one in artifact.sample if _takes(served, one)]
     about = {
         "estimator": artifact.estimator,
@@ -170,24 +170,26 @@ def load(settings: Settings) -> ServedModel:
         "columns": described(scorer.schema, samples),
         "outside": scorer.schema.outside,
         "samples": samples,
-        "beside": beside is not None,
+        "reference": reference is not None,
         "limits": vars(settings.limits) | {"max_explained": settings.limits.max_explained},
     }
     _try(model, scorer.schema)
-    return ServedModel(form, model, beside, settings.limits, msgspec.json.encode(about), checksum)
+    return ServedModel(
+        form, model, reference, settings.limits, msgspec.json.encode(about), checksum
+    )
 
 
-def _beside(
+def _reference(
     settings: Settings, artifact: Artifact, form: RequestFormat, encoder: RequestEncoder
 ) -> RequestScorer | None:
-    if settings.beside is not None:
-        other = Artifact.read(settings.beside)
-        scorer = Scorer.of(other, settings.beside)
+    if settings.reference is not None:
+        other = Artifact.read(settings.reference)
+        scorer = Scorer.of(other, settings.reference)
         own = RequestEncoder.of(scorer.schema, form, own=artifact.schema)
         return RequestScorer(own, scorer.row_log_probabilities)
-    if "mnl" not in artifact.beside:
+    if "mnl" not in artifact.reference:
         return None
-    return RequestScorer(encoder, partial(mnl_log_probabilities, artifact.beside["mnl"]))
+    return RequestScorer(encoder, partial(mnl_log_probabilities, artifact.reference["mnl"]))
 
 
 def mnl_log_probabilities(
@@ -304,7 +306,7 @@ class Service:
         self.metrics.set("loaded_at", int(time.time()))
 
     def _signature(self) -> Signature:
-        paths = (self.settings.model, self.settings.beside)
+        paths = (self.settings.model, self.settings.reference)
         return tuple(None if path is None else _of_file(path) for path in paths)
 
     def close(self) -> None:

@@ -56,7 +56,7 @@ class TrainingProgress:
         return cls(state, best, Stopping.start(members), losses, steps)
 
     def at(self, places: tuple[np.ndarray, ...]) -> "TrainingProgress":
-        """Of the models at these places (streams, lanes) only, between two epochs."""
+        """The progress of the models at these places (streams, lanes), between two epochs."""
         state, best = taken((self.state, self.best), tuple(map(jnp.asarray, places)))
         return replace(
             self, state=state, best=best, stopping=self.stopping.at(places),

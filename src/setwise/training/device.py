@@ -1,12 +1,14 @@
 """Encoded choices on the device, and the view of a batch that models see."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Int
 
-from setwise._types import Array, Bool, Float
+from setwise._types import Array, Bool, Float, Items, Mask
 from setwise.choices import Encoded, round_up
 
 
@@ -29,22 +31,24 @@ class DeviceShape(NamedTuple):
     mean_weight: float | None
 
 
-def to_device(*parts: Encoded, shape: DeviceShape | None = None) -> DeviceData:
+def to_device(
+    *parts: Encoded, shape: DeviceShape | None = None, dtype: type = np.float32
+) -> DeviceData:
     """Move choices to the device, the sets of each part after those of the part before.
 
     Weights are scaled to a mean of one in each part, unless a ``shape`` says what counts as one;
-    :func:`first_sets` says where a part begins.
+    :func:`first_sets` says where a part begins. For double precision, JAX's must be switched on.
     """
     before = np.concatenate([[0], np.cumsum([len(part.items) for part in parts])])
     starts = [part.offsets[:-1] + rows for part, rows in zip(parts, before, strict=False)]
     rows, sets, mean_weight = shape or (None, None, None)
     return DeviceData(
-        items=_padded([part.items.astype(np.float32, copy=False) for part in parts], rows),
-        context=_padded([part.context.astype(np.float32, copy=False) for part in parts], sets),
+        items=_padded([part.items.astype(dtype, copy=False) for part in parts], rows),
+        context=_padded([part.context.astype(dtype, copy=False) for part in parts], sets),
         starts=_padded([start.astype(np.int32) for start in starts], sets),
         sizes=_padded([part.sizes.astype(np.int32) for part in parts], sets),
         chosen=_padded([_chosen(part) for part in parts], sets),
-        weight=_padded([_weight(part, mean_weight) for part in parts], sets),
+        weight=_padded([_weight(part, mean_weight).astype(dtype) for part in parts], sets),
     )
 
 
@@ -72,6 +76,20 @@ def gather(
     return jnp.concatenate([items, context], -1), present
 
 
+def map_sets(
+    function: Callable[[Items, Mask], Any],
+    data: DeviceData,
+    sets: Int[Array, "steps batch"],
+    width: int,
+) -> Any:
+    """A function of one set, for all sets of all batches; results for sets of -1 mean nothing."""
+
+    def one_batch(batch: Int[Array, " batch"]) -> Any:
+        return jax.vmap(function)(*gather(data, jnp.maximum(batch, 0), width))
+
+    return jax.lax.map(one_batch, sets)
+
+
 def _chosen(part: Encoded) -> Int[np.ndarray, " sets"]:
     chosen = np.zeros(len(part)) if part.chosen is None else part.chosen
     return chosen.astype(np.int32)
@@ -79,7 +97,7 @@ def _chosen(part: Encoded) -> Int[np.ndarray, " sets"]:
 
 def _weight(part: Encoded, mean: float | None) -> Float[np.ndarray, " sets"]:
     weight = np.ones(len(part)) if part.weight is None else part.weight
-    return (weight / (weight.mean() if mean is None else mean)).astype(np.float32)
+    return weight / (weight.mean() if mean is None else mean)
 
 
 def _padded(values: list[np.ndarray], length: int | None) -> Array:

@@ -22,13 +22,13 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Bool, Int, UInt32
 
 from setwise import _masked
-from setwise._types import Array, Float, Key
+from setwise._types import Array, Float, Items, Key, Mask, Scores
 from setwise.models import Dropout, Model
-from setwise.training.device import DeviceData, gather
+from setwise.training.device import DeviceData, gather, map_sets
 from setwise.training.options import OBJECTIVES
 from setwise.training.processes import AXIS
 
-# Of one long vector: an operation each, not one for every array of weights, is soon compiled.
+# On one long vector: a program with one operation, not one per array of weights, compiles fast.
 ADAM = optax.flatten(optax.scale_by_adam())
 
 
@@ -185,7 +185,7 @@ def taken(models: tuple[State, Model], places: tuple[Array, ...]) -> Any:
 def _mapped(one: Callable[..., Any]) -> Callable[..., Any]:
     """``one(stream, lane, model)`` for every lane of every stream.
 
-    Of one there is nothing to map: its program is traced in half the time.
+    A single model is not mapped: its program is traced in half the time.
     """
     over_lanes = eqx.filter_vmap(one, in_axes=(None, eqx.if_array(0), eqx.if_array(0)))
 
@@ -266,7 +266,7 @@ def _gradient(
     hyper: Hyper,
     noise: Key | None,
 ) -> tuple[Model, Float[Array, ""]]:
-    """Of the mean weighted loss of a batch, and that loss; sets numbered -1 do not count."""
+    """The gradient of a batch's mean weighted loss, and that loss; sets of -1 do not count."""
     sets, places = batch
     real = sets >= 0
     sets = jnp.maximum(sets, 0)
@@ -347,8 +347,7 @@ def log_probabilities(
 ) -> Float[Array, "steps batch n"]:
     """log P(x | s) for these sets, batch after batch; minus infinity where there is no item."""
 
-    def one(batch: Int[Array, " batch"]) -> Float[Array, "batch n"]:
-        items, present = gather(data, jnp.maximum(batch, 0), width)
-        return jax.vmap(_masked.log_softmax)(jax.vmap(model.scores)(items, present), present)
+    def of_one_set(items: Items, present: Mask) -> Scores:
+        return _masked.log_softmax(model.scores(items, present), present)
 
-    return jax.lax.map(one, sets)
+    return map_sets(of_one_set, data, sets, width)

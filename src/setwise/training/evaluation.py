@@ -21,9 +21,9 @@ from setwise.training.epoch import log_probabilities, validate
 from setwise.training.population_plan import in_memory, validation_batch
 from setwise.training.processes import ALONE, Group
 
-ROWS_A_BATCH = 16_384
-ROWS_A_CHUNK = 2_000_000
-SETS_A_SUM = 512  # sums of more in float32 would lose digits
+ROWS_PER_BATCH = 16_384
+ROWS_PER_CHUNK = 2_000_000
+SETS_PER_SUM = 512  # sums of more in float32 would lose digits
 OVERHEAD = 0.2
 
 
@@ -125,7 +125,7 @@ class Validation:
         shape = DeviceShape(None, None, 1.0 if weight is None else float(weight.mean()))
         for part in _parts(data, self._group):
             batches = [
-                (one.width, in_batches(one, min(_batch_size(one), SETS_A_SUM))[None])
+                (one.width, in_batches(one, min(_batch_size(one), SETS_PER_SUM))[None])
                 for one in bucket(part.sizes, overhead=OVERHEAD)
             ]
             yield _ValidationPart(to_device(part, shape=shape), batches)
@@ -164,7 +164,7 @@ def _weight(data: Encoded | Encoding) -> Float[np.ndarray, " sets"] | None:
 
 def row_log_probabilities(model: Model, encoded: Encoded) -> Float[np.ndarray, " rows"]:
     """log P(x | s) of every row, in chunks of sets that bound the memory."""
-    number = encoded.offsets[:-1] // ROWS_A_CHUNK
+    number = encoded.offsets[:-1] // ROWS_PER_CHUNK
     cuts = np.flatnonzero(np.diff(number)) + 1
     chunks = itertools.pairwise([0, *cuts.tolist(), len(encoded)])
     return np.concatenate([RowScorer(_sets(encoded, *chunk))(model) for chunk in chunks])
@@ -190,7 +190,7 @@ def in_batches(one: Bucket, size: int) -> Int[jax.Array, "steps batch"]:
 
 
 def _batch_size(one: Bucket) -> int:
-    return min(round_up(len(one.sets)), max(1, ROWS_A_BATCH // one.width))
+    return min(round_up(len(one.sets)), max(1, ROWS_PER_BATCH // one.width))
 
 
 PICKS = 32

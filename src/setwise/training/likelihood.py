@@ -23,9 +23,9 @@ from setwise import _masked
 from setwise._types import Array, Items, Mask
 from setwise.choices import Bucket, Encoded, bucket, round_up
 from setwise.models import Model
-from setwise.training.device import DeviceData, gather
+from setwise.training.device import DeviceData, DeviceShape, gather, map_sets, to_device
 
-ROWS_A_BATCH = 16_384
+ROWS_PER_BATCH = 16_384
 OVERHEAD = 0.5  # padding is cheaper than compiling another program
 GRADIENT = 1e-6  # of log L per choice: where the trust region hands over to Newton
 DECREMENT = 1e-12  # of log L per choice, before the last Newton step
@@ -214,29 +214,18 @@ def _applied(
     sets: Int[Array, "steps batch"],
     width: int,
 ) -> Float[Array, "steps batch n m"]:
-    def one(batch: Int[Array, " batch"]) -> Float[Array, "batch n m"]:
-        return jax.vmap(function)(*gather(data, jnp.maximum(batch, 0), width))
-
-    return jax.lax.map(one, sets)
+    return map_sets(function, data, sets, width)
 
 
 def _to_device(data: Encoded) -> DeviceData:
     """The choices in double precision; call it, and what follows, where that is on."""
-    chosen = np.zeros(len(data), np.int64) if data.chosen is None else data.chosen
-    weight = np.ones(len(data)) if data.weight is None else data.weight
-    return DeviceData(
-        items=jnp.asarray(data.items, jnp.float64),
-        context=jnp.asarray(data.context, jnp.float64),
-        starts=jnp.asarray(data.offsets[:-1]),
-        sizes=jnp.asarray(data.sizes),
-        chosen=jnp.asarray(chosen),
-        weight=jnp.asarray(weight, jnp.float64),
-    )
+    shape = DeviceShape(len(data.items), len(data), mean_weight=1.0)
+    return to_device(data, shape=shape, dtype=np.float64)
 
 
 def _batches(one: Bucket) -> Int[Array, "steps batch"]:
     """The bucket's sets as full batches; -1 fills the last."""
-    size = min(round_up(len(one.sets)), max(1, ROWS_A_BATCH // one.width))
+    size = min(round_up(len(one.sets)), max(1, ROWS_PER_BATCH // one.width))
     sets = np.full(-(-len(one.sets) // size) * size, -1)
     sets[: len(one.sets)] = one.sets
     return jnp.asarray(sets.reshape(-1, size))

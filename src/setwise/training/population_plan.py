@@ -34,7 +34,7 @@ SHARE_OF_MEMORY = 0.6  # the rest is for data, weights and what else runs
 
 # A program that computes less has to be compiled first. It pays if it spares at least this many
 # bytes of intermediate values (as `bytes_of` counts them): what the device computes in the seconds
-# that compiling takes. Measured with SDA, Deep Sets and RankNet: 1e12 bytes a second on an H200,
+# that compiling takes. Measured with SDA, Deep Sets and RankNet: 1e12 bytes per second on an H200,
 # where a program is compiled in 6 s, used in two rounds, while other processes compute; 1.2e10 on
 # two cores of a CPU, where the default SDA's take 4 s.
 BYTES_WORTH_COMPILING_ON_CPU = 5e10
@@ -47,7 +47,7 @@ def most_lanes() -> int:
 
 
 def validation_batch(batch_size: int) -> int:
-    """How many sets to validate on at once, of models that train on so many a step."""
+    """Sets per validation step, for models that train on ``batch_size`` sets per step."""
     return batch_size if _on_cpu() else VALIDATION_BATCHES * batch_size
 
 

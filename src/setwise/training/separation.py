@@ -19,7 +19,7 @@ from scipy.optimize import linprog
 from setwise.choices import Encoded
 
 ROUNDS = 60
-ROWS_A_ROUND = 1_000
+ROWS_PER_ROUND = 1_000
 ROUNDING = 1e-7  # of a margin, in columns that are whitened within sets
 TOLD = 1e-5  # a margin above this is one
 NOTHING = 1e-7  # of the mean margin: that of a separating direction is above 1 / sqrt(rows)
@@ -30,7 +30,7 @@ MOST_COLUMNS = 16  # to leave out one after the other, which takes a programme e
 class Separation:
     """Columns that together tell chosen items from others without error, and in how many sets.
 
-    Of the directions that separate, one with few columns is meant: none of them can be left out.
+    If several directions separate, this is one with few columns: none of them can be left out.
     In the other sets it makes no difference. No column and no set if log L has a maximum.
     """
 
@@ -51,7 +51,7 @@ def separation(
 
     Args:
         data: the choices.
-        columns: those that are no combination of others within sets.
+        columns: those that are not a combination of others within sets.
         coefficients: of these columns, where the search for a maximum ended: what grew most is
             named first.
         within: sums of products of these columns' deviations from set means.
@@ -121,7 +121,7 @@ class _Differences:
             wrong = np.flatnonzero(margins < -ROUNDING)
             if not len(wrong):
                 return direction
-            worst = wrong[np.argsort(margins[wrong], kind="stable")[:ROWS_A_ROUND]]
+            worst = wrong[np.argsort(margins[wrong], kind="stable")[:ROWS_PER_ROUND]]
             if np.isin(worst, rows).all():  # the programme's own rounding, and no direction
                 return None
             rows = np.union1d(rows, worst)
@@ -148,7 +148,7 @@ class _Differences:
     def _first(self, columns: Int[np.ndarray, " k"]) -> Int[np.ndarray, " m"]:
         """Rows to begin with: at even distances, so that small data are there at once."""
         others = np.setdiff1d(np.arange(len(self.x)), self.chosen, assume_unique=True)
-        return others[:: max(1, len(others) // max(ROWS_A_ROUND, 10 * len(columns)))]
+        return others[:: max(1, len(others) // max(ROWS_PER_ROUND, 10 * len(columns)))]
 
 
 def _largest(

@@ -1,8 +1,8 @@
 """Where an epoch's data come from: all of them on the device, or from disk, shard after shard.
 
 An epoch over data that are larger than memory shuffles them in two steps. Short runs of
-neighbouring sets are put in random order and dealt into shards of about ``ROWS_A_SHARD`` rows; the
-sets of a shard are then shuffled as data in memory are. While the device trains on a shard, the
+neighbouring sets are put in random order and dealt into shards of about ``ROWS_PER_SHARD`` rows.
+The sets of a shard are then shuffled as data in memory are. While the device trains on a shard, the
 next is read and encoded. Data that fit in one shard are read once and kept: they train as data in
 memory do, to the same bits.
 
@@ -94,8 +94,8 @@ def _read_order(
     return np.argsort(np.where(sets < 0, last, sets), axis=1), (sets >= 0).sum(1)
 
 
-ROWS_A_SHARD = 2_000_000
-SETS_A_RUN = 1024
+ROWS_PER_SHARD = 2_000_000
+SETS_PER_RUN = 1024
 # Shards that are read ahead at the same time. One is enough for a CPU, which needs its cores to
 # train; a GPU takes a shard in a fraction of the time that reading it takes.
 READERS = max(1, min(4, (os.cpu_count() or 1) // 4))
@@ -103,7 +103,7 @@ READERS = max(1, min(4, (os.cpu_count() or 1) // 4))
 
 def stays_on_disk(choices: Choices) -> bool:
     """Whether choices are read anew in every epoch: they are on disk, and more than one shard."""
-    return choices.on_disk and int(choices.offsets[-1]) > ROWS_A_SHARD
+    return choices.on_disk and int(choices.offsets[-1]) > ROWS_PER_SHARD
 
 
 def resident_or_streamed(data: Encoding) -> Encoded | Encoding:
@@ -253,7 +253,7 @@ class Streamed:
         self.widths = tuple(one.width for one in buckets)
         self.batch_size = min(batch_size, max(len(one.sets) for one in buckets))
         mean = train.rows / len(train)
-        steps = max(1, round(ROWS_A_SHARD / mean / self.batch_size))
+        steps = max(1, round(ROWS_PER_SHARD / mean / self.batch_size))
         self._sets_a_shard = steps * self.batch_size
         self._steps = steps + len(buckets) - 1  # every bucket may end in a batch that is not full
         self.shards = -(-len(train) // self._sets_a_shard)
@@ -282,8 +282,8 @@ class Streamed:
 
     def _plan(self, seed: int, epoch: int) -> ShardPlan:
         rng = np.random.default_rng([seed, epoch])
-        runs = rng.permutation(-(-len(self._train) // SETS_A_RUN)).astype(np.int32)
-        order = (runs[:, None] * SETS_A_RUN + np.arange(SETS_A_RUN, dtype=np.int32)).reshape(-1)
+        runs = rng.permutation(-(-len(self._train) // SETS_PER_RUN)).astype(np.int32)
+        order = (runs[:, None] * SETS_PER_RUN + np.arange(SETS_PER_RUN, dtype=np.int32)).reshape(-1)
         order = order[order < len(self._train)]
         members = np.split(order, np.arange(self._sets_a_shard, len(order), self._sets_a_shard))
         batches = [self._batches(self._sizes[sets], rng, epoch) for sets in members]

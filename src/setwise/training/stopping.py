@@ -53,7 +53,7 @@ class Stopping:
         return replace(self, active=self.active & ~stopped)
 
     def at(self, places: tuple[np.ndarray, ...]) -> "Stopping":
-        """Of the models at these places."""
+        """The state of the models at these places."""
         each = (self.best, self.best_epoch, self.active, self.improved)
         best, best_epoch, active, improved = (values[places] for values in each)
         return Stopping(best, best_epoch, active, improved, self.epoch)

@@ -111,8 +111,8 @@ def tune(
 
     Args:
         model: an estimator that trains by gradients, or its name in the zoo. What the space does
-            not name stays as it is here; ``training.stop_on`` says which measure counts. Of an
-            ensemble every trial trains all members: to tune faster, take ``ensemble=1``.
+            not name stays as it is here; ``training.stop_on`` says which measure counts. Every
+            trial trains all members of an ensemble: to tune faster, take ``ensemble=1``.
         choices: the training sets.
         validation: sets to stop on and to compare trials by; by default a fifth of the training
             sets. Test sets have no place here: keep them for :meth:`Estimator.evaluate`.

@@ -65,7 +65,7 @@ COMBINATIONS = 1000  # of listed values to look through for one that the estimat
 def check(space: Space, estimator: TrainedEstimator) -> None:
     """Refuse a space with arguments or values that the estimator does not take.
 
-    Each listed value and both ends of each range must be fit for training, beside at least one
+    Each listed value and both ends of each range must be fit for training, with at least one
     combination of the other listed values.
     """
     if not isinstance(space, Mapping):

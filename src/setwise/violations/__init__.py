@@ -1,6 +1,6 @@
 """Violations of IIA: how often the choice between some items depends on the others.
 
-Of fitted models: ``capacity`` (kappa, also by correctness region), ``soft`` and ``influences``. In
+In fitted models: ``capacity`` (kappa, also by correctness region), ``soft`` and ``influences``. In
 data: ``iia_tests`` (with ``likelihood_ratio``, ``fewer_items`` and ``verdict``). The effects that
 break IIA: ``effects``. Intervals come from :mod:`setwise.metrics.set_means`.
 """

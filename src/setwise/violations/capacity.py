@@ -19,7 +19,7 @@ from setwise.choices import Choices
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted, is_choices
 from setwise.estimators.removals import Removals, without_each
-from setwise.metrics.set_means import Group, Interval, SetMean, bootstrap_interval, people
+from setwise.metrics.set_means import Group, Interval, SetMean, bootstrap_interval, respondents
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Violations(SetMean):
         return self.where(mask).mean
 
     def where(self, mask: Bool[np.ndarray, " sets"]) -> "Violations":
-        """Of some of the sets alone."""
+        """The violations in these sets alone."""
         weight, group = (None if one is None else one[mask] for one in (self.weight, self.group))
         return Violations(self.of_sets[mask], weight, group)
 
@@ -80,7 +80,7 @@ def violation_capacity(
     0.0
     """
     choices = estimator.as_choices(data)
-    who = None if group is None else people(choices, data, group)
+    who = None if group is None else respondents(choices, data, group)
     if (choices.sizes < 2).all():
         raise InputError(
             "every set has only one item, and a choice from it cannot change; "
@@ -97,7 +97,7 @@ def violation_capacity(
 def changed_choices(
     one: Removals,
 ) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"]]:
-    """Of each set: how many items are taken away, and how often that changes the choice.
+    """How many items of each set are taken away, and how often that changes the choice.
 
     The choice is the item with the highest score, the first of equals. Scores are compared and not
     probabilities, whose rounding makes ties that depend on the set. Equal items may score unequally
@@ -112,7 +112,7 @@ def changed_choices(
     return tried.sum(1), (tried & ~stays).sum(1)
 
 
-MOST = 8  # models: of more, the regions are for nobody to read
+MOST = 8  # models: with more there are too many regions to read
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ class CapacityByRegion:
             if set(one.right) == set(right):
                 return one
         wrong = ", ".join(name for name in right if name not in self.models)
-        raise InputError(f"{wrong} is no model here; there are: {', '.join(self.models)}")
+        raise InputError(f"{wrong} is not a model here; there are: {', '.join(self.models)}")
 
     @property
     def heads(self) -> tuple[str, ...]:
@@ -237,7 +237,7 @@ def capacity_by_region(
     (0.0, True)
     """
     _check_regions(estimators, choices)
-    who = None if group is None else people(choices, choices, group)
+    who = None if group is None else respondents(choices, choices, group)
     several = choices.sizes >= 2
     right = {name: predicted_right(one, choices) for name, one in estimators.items()}
     violations = {name: violation_capacity(one, choices, who) for name, one in estimators.items()}

@@ -18,7 +18,7 @@ from setwise._arguments import number as a_number
 from setwise._arguments import seed as check_seed
 from setwise._errors import InputError
 from setwise.choices import Table, open_table
-from setwise.choices.columns import Column
+from setwise.choices.choices import Column
 from setwise.choices.validation import Grouping
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
@@ -231,7 +231,7 @@ def _once(
 
 
 def _shares(table: Table, sets: Grouping, chosen: str, option: str) -> Float[np.ndarray, "sets 2"]:
-    """Of each trial, what A and what B got: 0 or 1, or a model's probabilities."""
+    """What A and what B got in each trial: 0 or 1, or a model's probabilities."""
     column = table.column(chosen, "chosen")
     values = column.values.astype(np.float64)[sets.order] if column.kind == "number" else None
     sums = None if values is None else _segments.sums(values, sets.offsets)

@@ -20,7 +20,7 @@ from setwise._errors import InputError
 from setwise.choices import Encoded
 from setwise.training import maximise
 from setwise.training.newton import Optimum
-from setwise.violations.likelihood_ratio import SETS_A_PARAMETER, fit_warnings
+from setwise.violations.likelihood_ratio import SETS_PER_PARAMETER, fit_warnings
 from setwise.violations.verdict import IIATest, verdict
 
 SAME = 1e-6  # a variance that is larger by this share is no larger
@@ -82,10 +82,10 @@ class EstimateComparison:
         parameters = len(self.at_all)
         if not self.differ.any():
             found.append(NO_POWER)
-        if len(self.data) < SETS_A_PARAMETER * parameters:
+        if len(self.data) < SETS_PER_PARAMETER * parameters:
             found.append(
                 f"{len(self.data):,} sets are left for {parameters} parameters, fewer than "
-                f"{SETS_A_PARAMETER} each: p is rough and the power low"
+                f"{SETS_PER_PARAMETER} each: p is rough and the power low"
             )
         return found
 
@@ -109,7 +109,7 @@ def hausman_mcfadden(compared: EstimateComparison) -> IIATest:
     per parameter.
     """
     found, differ = compared.warnings(), compared.differ
-    if SETS_A_PARAMETER <= len(compared.data) / max(len(compared.at_all), 1) < SETS_FOR_HAUSMAN:
+    if SETS_PER_PARAMETER <= len(compared.data) / max(len(compared.at_all), 1) < SETS_FOR_HAUSMAN:
         found.append(
             f"fewer than {SETS_FOR_HAUSMAN} sets per parameter are left, with which this test "
             'rejects somewhat too often; "small_hsiao" does not'
@@ -179,10 +179,10 @@ def small_hsiao(data: Encoded, gone: Bool[np.ndarray, " rows"], seed: int) -> II
         found.append("half of the sets do not identify all weights: p is not to be trusted")
     if np.allclose(fewer.coefficients, Q.T @ two.coefficients, atol=1e-6):
         found.append(NO_POWER)
-    if len(left) < SETS_A_PARAMETER * len(mixed):
+    if len(left) < SETS_PER_PARAMETER * len(mixed):
         found.append(
             f"{len(left):,} sets are left for {len(mixed)} parameters, fewer than "
-            f"{SETS_A_PARAMETER} each: p is rough and the power low"
+            f"{SETS_PER_PARAMETER} each: p is rough and the power low"
         )
     at_mixed = log_likelihood(left, mixed)
     details: dict[str, int | float] = {
@@ -194,9 +194,9 @@ def small_hsiao(data: Encoded, gone: Bool[np.ndarray, " rows"], seed: int) -> II
 
 
 def random_items(data: Encoded, outside: bool, seed: int) -> Bool[np.ndarray, " rows"]:
-    """About half of each set's rows, which were not chosen and are no outside options.
+    """About half of each set's rows, neither chosen nor outside options.
 
-    Of n rows, the outside option counted, floor(n / 2) go; of two none.
+    floor(n / 2) of n rows go, the outside option counted; none go if n is 2.
     """
     assert data.chosen is not None
     draw = np.random.default_rng(seed).random(len(data.items))
@@ -247,8 +247,8 @@ def _left(data: Encoded, gone: Bool[np.ndarray, " rows"]) -> Encoded:
     keep = ~gone[chosen_rows] & (sizes > 1)
     if not keep.any():
         raise InputError(
-            "no choice is left once these items are gone; drop alternatives beside which two "
-            "others remain and are chosen"
+            "no choice is left once these items are gone; name alternatives without which sets "
+            "still have two items, one of them chosen"
         )
     earlier = _segments.positions(data.offsets) < _segments.spread(data.chosen, data.offsets)
     chosen = data.chosen - _segments.sums(gone & earlier, data.offsets)

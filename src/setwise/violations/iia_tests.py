@@ -64,7 +64,7 @@ def named_alternatives(choices: Choices, names: Names) -> Alternatives:
 def _column(choices: Choices, name: str) -> Shaped[np.ndarray, " rows"]:
     if name not in choices.columns:
         raise InputError(
-            f"alternatives='{name}' is no item column of these choices (they have: "
+            f"alternatives='{name}' is not an item column of these choices (they have: "
             f"{', '.join(choices.columns)}); read it among items=, or give one name per row of the "
             "table as a vector"
         )

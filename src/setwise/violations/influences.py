@@ -14,12 +14,12 @@ from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
 from setwise.estimators.removals import probability_changes
 from setwise.metrics.pairs import LevelMatrix, Pairs
-from setwise.metrics.set_means import Group, people
+from setwise.metrics.set_means import Group, respondents
 
 
 @dataclass(frozen=True, eq=False)
 class Influence:
-    """Of every set a matrix, row a and column b: P_{s-b}(a) - P_s(a), and -P_s(b) for a = b.
+    """A matrix per set, row a and column b: P_{s-b}(a) - P_s(a), and -P_s(b) for a = b.
 
     Its columns add up to 0: what b leaves, the others take. A column is NaN where b is alone.
     """
@@ -86,7 +86,7 @@ def influence(
     if by is None and group is not None:
         raise InputError("group= is for the intervals between alternatives; name them with by=")
     choices = estimator.as_choices(data)
-    who = None if group is None else people(choices, data, group)
+    who = None if group is None else respondents(choices, data, group)
     pairs, probability = probability_changes(estimator, choices)
     between = None
     if by is not None:

@@ -19,7 +19,7 @@ from setwise.training import maximise
 from setwise.training.newton import Optimum
 from setwise.violations.verdict import IIATest, detectable_gain, verdict
 
-SETS_A_PARAMETER = 20
+SETS_PER_PARAMETER = 20
 """With fewer, the chi-squared distribution is not reached yet: see docs/iia.md for the rates."""
 USUAL_GAIN = 0.05
 """Nats per choice that context is worth in real data: 0.03 to 0.06 in travel, hotels, flights."""
@@ -141,9 +141,9 @@ def _warnings(method: str, small: Optimum, large: Optimum) -> list[str]:
             "cdm": "no alternative is met in different company: all sets offer the same ones",
         }[method]
         found.append(f"no power: {same}")
-    elif large.sets < SETS_A_PARAMETER * parameters:
+    elif large.sets < SETS_PER_PARAMETER * parameters:
         found.append(
-            f"{large.sets:,} sets for {parameters} parameters are fewer than {SETS_A_PARAMETER} "
+            f"{large.sets:,} sets for {parameters} parameters are fewer than {SETS_PER_PARAMETER} "
             "each: the statistic is then larger than chi-squared, and p too small; use fewer "
             "features or more sets"
         )

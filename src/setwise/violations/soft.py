@@ -13,7 +13,7 @@ from setwise._page import notebook_html
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
 from setwise.estimators.removals import Removals, without_each
-from setwise.metrics.set_means import Group, SetMean, people
+from setwise.metrics.set_means import Group, SetMean, respondents
 
 ROUNDING = 1e-5
 """A log-probability must fall by more than this to have fallen: scores have seven digits."""
@@ -101,7 +101,7 @@ def soft_violations(
     (0.0, 0.0)
     """
     choices = estimator.as_choices(data)
-    who = None if group is None else people(choices, data, group)
+    who = None if group is None else respondents(choices, data, group)
     if (choices.sizes < 2).all():
         raise InputError(
             "every set has only one item, and nothing can be taken away from it; "
@@ -118,10 +118,10 @@ def soft_violations(
 
 
 def _moved_odds(one: Removals) -> Float[np.ndarray, " m"]:
-    """Of each set, the mean over removals and pairs; NaN where there is no pair."""
+    """The mean over removals and pairs, per set; NaN if there is no pair."""
     stays = one.stays
     moved = _change(one, stays)
-    # Of n sorted numbers, the gaps of all pairs add up to sum_i (2 i - n + 1) d_i, i from 0.
+    # The gaps of all pairs of n sorted numbers add up to sum_i (2 i - n + 1) d_i, i from 0.
     moved.sort(axis=2)
     count = stays.sum(2)
     place = np.arange(moved.shape[2])
@@ -134,7 +134,7 @@ def _moved_odds(one: Removals) -> Float[np.ndarray, " m"]:
 
 
 def _falling(one: Removals) -> Float[np.ndarray, " m"]:
-    """Of each set, how often an item's probability falls when another leaves."""
+    """How often an item's probability falls when another leaves, per set."""
     stays = one.stays
     with np.errstate(invalid="ignore"):  # of removals that are not tried
         whole = one.whole - logsumexp(one.whole.astype(np.float64), axis=1, keepdims=True)

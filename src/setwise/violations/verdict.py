@@ -83,7 +83,7 @@ def detectable_gain(sets: int, degrees: int) -> float:
 
 
 def sampling_warnings(choices: Choices) -> list[str]:
-    """Where choices are no simple random sample, which every one of the tests supposes."""
+    """Why choices may not be a simple random sample, which all the tests suppose."""
     found = []
     if choices.weight is not None:
         found.append(
@@ -110,7 +110,7 @@ def _sentence(p: float) -> str:
         )
     return (
         "No sign that the other items of a set matter: were they irrelevant, data this far from "
-        f"it would come about in {_share(p)} of cases. This is no proof of IIA."
+        f"it would come about in {_share(p)} of cases. This does not prove IIA."
     )
 
 

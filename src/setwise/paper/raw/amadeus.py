@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from setwise.choices.columns import Column
+from setwise.choices.choices import Column
 from setwise.paper.raw.files import Field, OnStep, find_file
 from setwise.paper.raw.sets import RawChoices, RawSets, category, check_view, named, roles_of
 

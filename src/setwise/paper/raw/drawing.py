@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Integer, Shaped
 
-from setwise import _arguments
+from setwise import _arguments, _segments
 from setwise._errors import InputError
 from setwise._files import check_writable, make_folder, whole_file
 
@@ -58,21 +58,21 @@ class DrawnSets:
     """Flat rows in sets of these sizes (each at least 1); rows of a set lie side by side.
 
     >>> sets = DrawnSets(np.array([2, 3]))
-    >>> sets.starts.tolist(), sets.owner.tolist(), sets.spread(np.array([5, 7])).tolist()
-    ([0, 2], [0, 0, 1, 1, 1], [5, 5, 7, 7, 7])
+    >>> sets.offsets.tolist(), sets.owner.tolist(), sets.spread(np.array([5, 7])).tolist()
+    ([0, 2, 5], [0, 0, 1, 1, 1], [5, 5, 7, 7, 7])
     """
 
     sizes: Int[np.ndarray, " sets"]
 
     @cached_property
-    def starts(self) -> Int[np.ndarray, " sets"]:
-        """The first row of each set."""
-        return np.cumsum(self.sizes) - self.sizes
+    def offsets(self) -> Int[np.ndarray, " sets_and_one"]:
+        """Where the rows of each set begin and end."""
+        return _segments.offsets_of(self.sizes)
 
     @cached_property
     def owner(self) -> Int[np.ndarray, " rows"]:
         """The set of each row."""
-        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+        return _segments.owners(self.offsets)
 
     @property
     def rows(self) -> int:
@@ -137,9 +137,8 @@ def context_scores(
     total = np.zeros(sets.rows)
     for name, beta in weights.items():
         f = features[name]
-        mean = np.add.reduceat(f, sets.starts) / sets.sizes
-        extent = np.maximum.reduceat(f, sets.starts) - np.minimum.reduceat(f, sets.starts)
-        felt = np.tanh(f - sets.spread(mean))
+        extent = _segments.maxima(f, sets.offsets) - _segments.minima(f, sets.offsets)
+        felt = np.tanh(_segments.centred(f, sets.offsets))
         total += sets.spread(beta * extent) * np.where(felt < 0, LOSS_AVERSION * felt, felt)
     return total
 
@@ -157,7 +156,7 @@ def pick(
     noisy = scores - np.log(rng.standard_exponential(sets.rows))
     picked = np.zeros(sets.rows, bool)
     for already in range(int(counts.max())):
-        best = np.maximum.reduceat(noisy, sets.starts)
+        best = _segments.maxima(noisy, sets.offsets)
         winner = (noisy == sets.spread(best)) & sets.spread(counts > already)
         picked |= winner
         noisy[winner] = -np.inf
@@ -176,10 +175,10 @@ class Expectation:
         self, scores: Float64[np.ndarray, " rows"], sets: DrawnSets, of: Bool[np.ndarray, " sets"]
     ) -> None:
         """Add the entropy and the largest probability of the sets that ``of`` marks."""
-        shifted = scores - sets.spread(np.maximum.reduceat(scores, sets.starts))
+        shifted = scores - sets.spread(_segments.maxima(scores, sets.offsets))
         odds = np.exp(shifted)
-        total = np.add.reduceat(odds, sets.starts)
-        entropy = np.log(total) - np.add.reduceat(odds * shifted, sets.starts) / total
+        total = _segments.sums(odds, sets.offsets)
+        entropy = np.log(total) - _segments.sums(odds * shifted, sets.offsets) / total
         self.sets += int(of.sum())
         self.nll += float(entropy[of].sum())
         self.top1 += float((1 / total)[of].sum())
@@ -238,7 +237,7 @@ class Imitation:
 def _prepare(folder: Path, names: Sequence[str], title: str) -> None:
     """Make the folder, refuse one with real files, clear earlier generated ones, and label it.
 
-    Real files are those of the same names without setwise's label beside them.
+    Real files are those of the same names without setwise's label in their folder.
     """
     make_folder(folder)
     there = [path for name in names for path in _forms(folder, name) if path.exists()]
@@ -259,7 +258,7 @@ def csv_file(
 ) -> Iterator[Callable[[Any], None]]:
     """A function that appends Polars frames to the file; zipped, it is ``name.zip``."""
     path = folder / (f"{name}.zip" if zipped else name)
-    with whole_file(path) as beside, _opened(beside, name, zipped) as file:
+    with whole_file(path) as part, _opened(part, name, zipped) as file:
         is_first = True
 
         def append(frame: Any) -> None:
@@ -295,5 +294,5 @@ def _is_labelled(folder: Path) -> bool:
 
 
 def _write_label(folder: Path, lines: Sequence[str]) -> None:
-    with whole_file(folder / LABEL) as beside:
-        beside.write_text("\n".join([FIRST_LINE, *lines, ""]), "utf-8")
+    with whole_file(folder / LABEL) as part:
+        part.write_text("\n".join([FIRST_LINE, *lines, ""]), "utf-8")

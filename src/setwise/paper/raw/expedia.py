@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Num, Shaped
 
 from setwise._errors import InputError
-from setwise.choices.columns import Column
+from setwise.choices.choices import Column
 from setwise.paper.raw.files import Field, OnStep, find_file
 from setwise.paper.raw.sets import UNKNOWN, RawChoices, RawSets, category, check_view, roles_of
 

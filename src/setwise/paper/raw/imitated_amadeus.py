@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64, Int
 
+from setwise import _segments
 from setwise._files import whole_file
 from setwise.paper.raw.drawing import (
     FORMULA,
@@ -53,8 +54,8 @@ def _write(
         _rows(stream(seed, FILE, chunk), np.arange(first, end), expectation)
         for chunk, first, end in chunks(sets, SETS_PER_CHUNK, on_sets)
     ]
-    with whole_file(folder / FILE) as beside:
-        pl.concat(parts).write_parquet(beside)
+    with whole_file(folder / FILE) as part:
+        pl.concat(parts).write_parquet(part)
     return {}
 
 
@@ -76,7 +77,7 @@ def _rows(
     by_price = np.lexsort((price, sets.owner))
     columns = {name: values[by_price] for name, values in columns.items()}
     columns |= {
-        "alt": np.arange(sets.rows) - sets.spread(sets.starts) + 1,
+        "alt": _segments.positions(sets.offsets) + 1,
         "totalPrice": price[by_price],
     }
     scores = context_scores(_features(columns), WEIGHTS, sets)

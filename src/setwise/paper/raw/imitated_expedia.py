@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Shaped
 
+from setwise import _segments
 from setwise.paper.raw.drawing import (
     FORMULA,
     DrawnSets,
@@ -37,7 +38,7 @@ REVIEWS = {
 }  # fmt: skip
 COUNTRIES = {219: 0.61, 100: 0.09, 55: 0.05, 216: 0.035, 220: 0.034, 129: 0.028, 31: 0.018}
 RARE_COUNTRIES = 170
-# Of each competitor: the share of rows with a rate, the share of rates with a difference.
+# Per competitor: the share of rows with a rate, the share of rates with a difference.
 COMPETITORS = (
     (0.024, 0.80), (0.43, 0.27), (0.33, 0.30), (0.051, 0.43),
     (0.467, 0.38), (0.047, 0.40), (0.058, 0.44), (0.415, 0.32),
@@ -219,7 +220,7 @@ def _rows(
     sets = DrawnSets(drawn_from(rng, SEARCH_SIZES, len(number)))
     town = popular(rng, len(number), hotels.towns)
     search = _searches(rng, number, town)
-    hotel = sets.spread(town) * TOWN + different(rng, _nth(sets), sets.owner)
+    hotel = sets.spread(town) * TOWN + different(rng, _segments.positions(sets.offsets), sets.owner)
     shown = {
         "price_usd": prices(rng, hotels.log_price[hotel]),
         "promotion_flag": (rng.random(sets.rows) < 0.216).astype(np.int64),
@@ -339,12 +340,8 @@ def _positions(rng: np.random.Generator, sets: DrawnSets) -> Int[np.ndarray, " r
     """1 to n in random order within each search."""
     order = np.lexsort((rng.random(sets.rows), sets.owner))
     positions = np.empty(sets.rows, np.int64)
-    positions[order] = _nth(sets) + 1
+    positions[order] = _segments.positions(sets.offsets) + 1
     return positions
-
-
-def _nth(sets: DrawnSets) -> Int[np.ndarray, " rows"]:
-    return np.arange(sets.rows) - sets.spread(sets.starts)
 
 
 def _spread(values: Any, sets: DrawnSets) -> Any:

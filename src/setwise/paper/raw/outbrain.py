@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from setwise.choices.columns import Column
+from setwise.choices.choices import Column
 from setwise.paper.raw.files import Field, OnStep, codes_of, find_file, first_repeat
 from setwise.paper.raw.sets import (
     UNKNOWN,

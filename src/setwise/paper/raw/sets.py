@@ -13,8 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Int, Num, Shaped
 
 from setwise._errors import InputError
-from setwise.choices.choices import Choices, Dropped
-from setwise.choices.columns import Column
+from setwise.choices.choices import Choices, Column, Dropped
 from setwise.choices.features import Feature, Roles
 from setwise.paper.raw.files import RawFile
 

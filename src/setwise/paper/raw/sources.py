@@ -12,7 +12,7 @@ from setwise._arguments import path as check_path
 from setwise._errors import InputError
 from setwise._files import check_writable
 from setwise.choices import Choices, open_choices, save_choices
-from setwise.choices.columns import Column
+from setwise.choices.choices import Column
 from setwise.paper.raw.amadeus import load_amadeus
 from setwise.paper.raw.drawing import Truth
 from setwise.paper.raw.expedia import load_expedia

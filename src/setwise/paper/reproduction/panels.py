@@ -67,7 +67,7 @@ class Panel:
     name: str
     table: ResultTable
     draw: Callable[["Axes", ResultTable], None]
-    share: float  # of the figure's width, beside other panels
+    share: float  # of the figure's width, if it has other panels
     caption: str
 
 

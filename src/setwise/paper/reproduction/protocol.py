@@ -99,8 +99,8 @@ class Results:
     def save(self, path: Path) -> None:
         """Write them as JSON, whole or not at all."""
         text = json.dumps({"format": FORMAT, **asdict(self)}, indent=1)
-        with whole_file(path) as beside:
-            beside.write_text(text + "\n", "utf-8")
+        with whole_file(path) as part:
+            part.write_text(text + "\n", "utf-8")
 
     @classmethod
     def open(cls, path: Path) -> "Results":
@@ -139,7 +139,7 @@ ABLATION = ("sda", "sda_tanh", "sda_linear", "sda_vector", "sde", "sdw", "mnl_se
 CLASSICAL = (
     "mnl", "tversky", "mcfadden", "krs", "orhun", "kaneko_nakamura", "lam", "ccm", "nccm",
 )  # fmt: skip
-"""The models of its Claim 1, in the centre of its figure beside SDA."""
+"""The models of its Claim 1, in the centre of its figure, next to SDA."""
 
 MAIN_DIMENSION = 24
 """l of all tables."""
@@ -219,7 +219,7 @@ class Protocol:
         return estimator
 
     def described(self) -> dict[str, Any]:
-        """As plain values: everything that results depend on, beside the data."""
+        """As plain values: everything that results depend on, except the data."""
         return asdict(self) | {"dimensions": list(self.dimensions)}
 
 
@@ -281,8 +281,8 @@ class CellFile:
         """Write the cells, whole or not at all."""
         make_folder(self.path.parent)
         value = {"mark": self._mark, "cells": [asdict(cell) for cell in cells]}
-        with whole_file(self.path) as beside:
-            beside.write_text(json.dumps(value) + "\n", "utf-8")
+        with whole_file(self.path) as part:
+            part.write_text(json.dumps(value) + "\n", "utf-8")
 
 
 def _cell(one: Mapping[str, Any]) -> ReproducedCell:

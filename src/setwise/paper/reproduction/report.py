@@ -168,7 +168,7 @@ TITLE = "Predicting choice with set-dependent aggregation: a reproduction"
 
 PAGE, MARKDOWN, TABLES = "report.html", "report.md", "tables.csv"
 FILES = (RESULTS, PAGE, MARKDOWN, TABLES)
-"""The files that a reproduction writes into its folder, beside the folders of cells and figures."""
+"""The files that a reproduction writes into its folder, which also holds cells and figures."""
 
 # What a part of the paper's evaluation is about; its methods may have outcomes in other parts too.
 TABLE_PARTS = ("table1", "full", "all")
@@ -200,8 +200,8 @@ def write_report(results: Results, folder: Path) -> list[Path]:
         files[figures / f"{one.figure.name}.svg"] = one.figure.svg.encode()
         files[figures / f"{one.figure.name}.png"] = one.png
     for path, content in files.items():
-        with whole_file(path, len(content)) as beside:
-            beside.write_bytes(content)
+        with whole_file(path, len(content)) as part:
+            part.write_bytes(content)
     write_page(page, TITLE, blocks)
     return [*files, page]
 

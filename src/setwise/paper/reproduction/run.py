@@ -330,8 +330,8 @@ class _Clock:
         return round(self._before + time.monotonic() - self._begin, 1)
 
     def save(self) -> None:
-        with whole_file(self._path) as beside:
-            beside.write_text(f"{self.seconds}\n", "utf-8")
+        with whole_file(self._path) as part:
+            part.write_text(f"{self.seconds}\n", "utf-8")
 
 
 def _run(folder: Path, command: str, clock: _Clock, worked: bool) -> dict[str, Any]:

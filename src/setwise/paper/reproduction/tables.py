@@ -284,7 +284,7 @@ def spread_note(splits: Iterable[int]) -> str:
     """
     counts = sorted({count for count in splits if count})
     if counts == [1]:
-        return "Of a single split: there are no standard errors."
+        return "From a single split, so there are no standard errors."
     many = f"{counts[0]} to {counts[-1]}" if len(counts) > 1 else str(counts[0])
     return f"Means ± standard errors over {many} random splits."
 

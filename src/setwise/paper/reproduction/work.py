@@ -275,5 +275,5 @@ def _store(file: CellFile, contents: _Contents) -> None:
     make_folder(file.path.parent)
     for path, content in zip((file.path, file.search), contents, strict=True):
         if content is not None:
-            with whole_file(path) as beside:
-                beside.write_bytes(content)
+            with whole_file(path) as part:
+                part.write_bytes(content)

@@ -149,7 +149,7 @@ class ChoiceFunction:
         return [self.subset(int(mask)) for mask in sorted(masks, key=lambda m: (m.bit_count(), m))]
 
     def violates(self) -> Bool[np.ndarray, " subsets"]:
-        """Of each mask, whether its subset violates IIA."""
+        """Whether the subset of each mask violates IIA."""
         masks = np.arange(len(self.chosen))
         found = np.zeros(len(masks), bool)
         for mask in range(1, len(masks)):

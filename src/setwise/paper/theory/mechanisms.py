@@ -285,7 +285,7 @@ def triple_basis(mechanism: Mechanism) -> TripleBasis:
       and (0, 0, q) with S(A) = S(p + q) - S(q). Pairs with x3 tie at S(p + q) and at S(q), the
       triple at S(p + q); on {x1, x2} x1 leads by S(p) - S(A) = S(p) + S(q) - S(p + q).
     - ccm with rho > 1: 2^rho - 1 selves (1, 0, 0), then (1, 1, 0), (0, 1, 2), (1, 2, 0), (1, 0, 2),
-      (2, 0, 1), (0, 2, 1); x1 leads by 2^rho - 2. (Where 2^rho is no whole number, one self scaled
+      (2, 0, 1), (0, 2, 1); x1 leads by 2^rho - 2. (If 2^rho is not a whole number, one self scaled
       by (2^rho - 1)^(1/rho) stands for the first ones.)
 
     Exact utilities of ccm are given for rho = 1/2 and for whole rho. Sums over selves with other

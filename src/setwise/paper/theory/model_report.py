@@ -29,16 +29,16 @@ MOST_DRAWN = 40
 
 
 class FunctionShare(NamedTuple):
-    """How often one score function decides alone, agrees and separates, as shares."""
+    """How often one score function (from 0, as in the model) decides alone, agrees and separates.
+
+    The first two are shares of the sets. The third is a share of the violating subsets; it is None
+    if there are none.
+    """
 
     function: int
-    """From 0, as in the model."""
     decides_alone: float
-    """Of the sets."""
     agrees: float
-    """Of the sets."""
     separates: float | None
-    """Of the violating subsets; None where there are none."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Int
@@ -22,7 +21,7 @@ from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
 from setwise.estimators.removals import scores_without_each, set_batches
 from setwise.models import Aggregation
-from setwise.training.device import DeviceData, gather, to_device
+from setwise.training.device import DeviceData, map_sets, to_device
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +121,9 @@ separable)
 def contributions(model: Aggregation, items: Items, present: Mask) -> Float[Array, "n l"]:
     """g_i(x, s) of every item and score function; their sum over i is the model's score.
 
-    Where < b, x > stands beside the aggregation, it counts as one more function, the last.
+    If < b, x > is added to the aggregation, it counts as one more function, the last.
     """
-    x = model.seen(items, present)
+    x = model.view(items, present)
     f = model.F(x)
     w, r = model.w(f, present, None), model.r(f, present, None)
     g = model.mu(model.compare(f, r)) * w
@@ -152,11 +151,7 @@ def _program(
     width: int,
     outside: bool,
 ) -> tuple[Array, ...]:
-    def one_batch(batch: Int[Array, " batch"]) -> tuple[Array, ...]:
-        items, present = gather(data, jnp.maximum(batch, 0), width)
-        return jax.vmap(lambda x, there: _of_one_set(model, x, there, outside))(items, present)
-
-    return jax.lax.map(one_batch, sets)
+    return map_sets(lambda x, present: _of_one_set(model, x, present, outside), data, sets, width)
 
 
 def _of_one_set(

@@ -50,7 +50,7 @@ class Bounds:
     theta_inf: float
     """The largest sum of absolute weights that one feature has in the score functions."""
     lipschitz: Mapping[str, float]
-    """Of the set network (w in Theorem 2, r in Theorem 3), in each norm."""
+    """The constant of the set network (w in Theorem 2, r in Theorem 3), in each norm."""
     v_1: float | None = None
     """Theorem 3: the sum of the absolute values of v."""
     mu_slope: float | None = None
@@ -227,7 +227,7 @@ def _theorem(model: object) -> int | None:
     networks = (JointNetwork, SharedNetwork)
     if not isinstance(model, Aggregation) or model.compare is not difference:
         return None
-    if model.b is not None or model.seen is not alone:
+    if model.b is not None or model.view is not alone:
         return None
     plain = isinstance(model.r, Constant) and model.r.value == 0 and isinstance(model.mu, Identity)
     if plain and isinstance(model.w, networks):

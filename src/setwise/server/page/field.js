@@ -56,7 +56,7 @@ export function fieldQuestion(model, state, frame) {
     },
     body: () => ({
       sets: [without, ...grid()].map((set) => asRequest(set, state.context)),
-      beside: true,
+      reference: true,
     }),
   };
 }

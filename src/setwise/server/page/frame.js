@@ -83,8 +83,8 @@ export function frameOf(model, state, view, shares) {
     decoy,
     focal: among(view.focal, others, extreme(others, known, 1)),
     axes: labels.length < 2 ? null : { x: of(x), y: of(y) },
-    mapped: model.beside ? among(view.mapped, SHOWN, "set") : "set",
-    heated: model.beside ? among(view.heated, SHOWN, "set") : "set",
+    mapped: model.reference ? among(view.mapped, SHOWN, "set") : "set",
+    heated: model.reference ? among(view.heated, SHOWN, "set") : "set",
     quantity: hasOthers ? among(view.quantity, QUANTITIES, "beyond") : "share",
     hasOthers,
     /** Why influences cannot be shown, or null. */

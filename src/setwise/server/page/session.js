@@ -107,7 +107,7 @@ export class Session {
     const isKnown = this.answers.reference?.of === reference;
     const sets = [asRequest(present(state), state.context)];
     if (!isKnown) sets.push(asRequest(reference.items, reference.context));
-    this.predictions.ask({ sets, beside: true }, { state });
+    this.predictions.ask({ sets, reference: true }, { state });
   }
 
   #askExplanation() {
@@ -115,7 +115,7 @@ export class Session {
     const about = { names: present(state).map((item) => item.name) };
     if (frame.noHeat) this.explanations.drop();
     else
-      this.explanations.ask({ ...asRequest(present(state), state.context), beside: true }, about);
+      this.explanations.ask({ ...asRequest(present(state), state.context), reference: true }, about);
   }
 
   #predicted({ sets: [now, before] }, { state }) {

@@ -73,9 +73,9 @@ export class Views {
 
   /** What the model is, and what of the page it does not need. */
   #describe() {
-    const { estimator, file, checksum, version, samples, beside } = this.model;
+    const { estimator, file, checksum, version, samples, reference } = this.model;
     const has = {
-      mnl: beside,
+      mnl: reference,
       samples: samples?.length > 0,
       context: acts.contextColumns(this.model).length > 0,
     };

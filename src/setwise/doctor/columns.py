@@ -15,8 +15,8 @@ from jaxtyping import Bool, Float, Int, Shaped
 
 from setwise import _segments
 from setwise.choices import Choices, Feature
+from setwise.choices.choices import Column
 from setwise.choices.column_types import EXACT, WrongType, typed
-from setwise.choices.columns import Column
 from setwise.choices.features import TRANSFORMS
 from setwise.choices.text_values import MistypedText
 

@@ -1,8 +1,6 @@
 """The examination: every check of every column, with a few columns in memory at a time."""
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +9,7 @@ import numpy as np
 
 from setwise._arguments import callback, checked, columns, each, optional, text
 from setwise._errors import InputError
+from setwise._executor import in_threads
 from setwise.choices import Choices, Feature, open_choices, verify
 from setwise.choices.reading import asked_roles, check_roles
 from setwise.choices.stored import SUFFIX
@@ -28,8 +27,8 @@ from setwise.doctor.column_checks import (
     wrong_transform,
     wrong_type,
 )
+from setwise.doctor.columns import ExaminedFeature, ExaminedSets, features_of, understood
 from setwise.doctor.derived import Products
-from setwise.doctor.examined import ExaminedFeature, ExaminedSets, features_of, understood
 from setwise.doctor.leaks import ChoiceLeaks, leak
 from setwise.doctor.report import SEVERITIES, Examination, Finding, TableSummary
 from setwise.doctor.set_checks import (
@@ -45,7 +44,7 @@ from setwise.doctor.source import Source, as_polars, open_source
 
 Role = Literal["item", "context"]
 OnColumn = Callable[[str, int, int], None]
-AT_ONCE = 2
+AT_ONCE = 2  # columns in memory
 MOST_ROWS = 20_000_000  # of choices; about 2 GB
 
 COLUMN_CHECKS: tuple[Callable[[ExaminedFeature], Iterator[Finding]], ...] = (
@@ -156,7 +155,10 @@ def _examine_source(
             if name in features:
                 yield series, *features[name]
 
-    for one, found in _side_by_side(columns(), sets):
+    def work(column: tuple[Any, Feature, Role]) -> tuple[ExaminedFeature, list[Finding]]:
+        return _examined(*column, sets)
+
+    for one, found in in_threads(work, columns(), AT_ONCE, ahead=0):
         about_columns += across.add(one, found)
     findings += hashes.repeated(ids)
     findings += [finding for check in SET_CHECKS for finding in check(sets)]
@@ -223,20 +225,6 @@ class _Across:
             if finding.code != "constant-within-sets" or finding.column not in held
         ]
         return [*kept, *answers, *self._deviations.pairs(), *self._products.findings()]
-
-
-def _side_by_side(
-    columns: Iterator[tuple[Any, Feature, Role]], sets: ExaminedSets
-) -> Iterator[tuple[ExaminedFeature, list[Finding]]]:
-    """Examine columns in threads, in order, with at most ``AT_ONCE`` of them in memory."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        begun: deque[Future[tuple[ExaminedFeature, list[Finding]]]] = deque()
-        for series, feature, role in columns:
-            begun.append(pool.submit(_examined, series, feature, role, sets))
-            if len(begun) == AT_ONCE:
-                yield begun.popleft().result()
-        while begun:
-            yield begun.popleft().result()
 
 
 def _examined(
