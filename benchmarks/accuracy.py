@@ -10,8 +10,9 @@ Tasks:
 
 Every model sees the same splits. ``auto``, ``sda`` and ``boosted_logit`` have their default
 arguments. Rivals that train by gradients are tuned on the validation part of each split (16
-trials); so is LightGBM, over its own arguments; what is solved has nothing to tune. A name that ends in ``+`` gives the rival each feature's z-score
-and position within the set as columns; one that ends in ``*5`` is a mean of five tuned models.
+trials); so is LightGBM's ranker, over its own arguments; what is solved has nothing to tune. A name
+that ends in ``+`` gives the rival each feature's z-score and position within the set as columns;
+one that ends in ``*5`` is a mean of five tuned models.
 
 One line a model, split and test part, and one for a part's sets of all splits together, is written
 as soon as a model has all its splits; what is there is not done again. ``--read`` prints the tables

@@ -154,7 +154,7 @@ def test_without_a_constraint_the_same_data_are_not_monotone(
 
 
 @pytest.mark.parametrize(
-    "monotone, said",
+    ("monotone", "said"),
     [
         ({"prize": -1}, "monotone= names 'prize'; it takes columns of numbers among the items"),
         ({"price": 2}, "must be 1 or -1"),
