@@ -119,7 +119,7 @@ def test_without_within_set_iia_holds_and_with_it_need_not(
 
 
 @pytest.mark.parametrize(
-    "column, sign", [("price", -1), ("price", 1), ("rating", 1), ("stars", -1)]
+    ("column", "sign"), [("price", -1), ("price", 1), ("rating", 1), ("stars", -1)]
 )
 def test_monotone_effects_are_obeyed(parts: tuple[sw.Choices, ...], column: str, sign: int) -> None:
     model = sw.BoostedLogit(monotone={column: sign}, **FEW).fit(parts[0], parts[1])

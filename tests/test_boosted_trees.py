@@ -1,5 +1,7 @@
 """Boosted trees as a model: what they see of an item, and equal scores wherever they are scored."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,10 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import scored
+import setwise as sw
 from setwise import InputError
 from setwise._tensorfile import named_arrays, with_arrays
 from setwise._trees import TYPES, Trees, TreeView, tree_columns
+from setwise.choices import Schema
 from setwise.models import ZOO, BoostedTrees, Ensemble, Sizes
+from setwise.scoring import load_scorer
+from setwise.scoring.graph import checked, run
+from setwise.scoring.model_file import Artifact
+from setwise.scoring.numpy_program import NumpyProgram
+from setwise.scoring.onnx_file import export_onnx
+from setwise.scoring.tracing import traced
 
 lightgbm = pytest.importorskip("lightgbm")
 
@@ -261,3 +272,144 @@ def test_trees_are_members_of_ensembles():
     again = with_arrays(Ensemble.skeleton(skeletons, weighed=True), arrays)
     found_again = jax.jit(jax.vmap(again.probabilities))(whole, present)
     np.testing.assert_array_equal(found_again, found)
+
+
+def test_threads_do_not_wait_for_each_other_for_ever():
+    """With ``jax.pure_callback``, as many calls at once as JAX has threads never ended."""
+    model = trained()[1]
+    items, present = padded(*drawn(np.tile([4, 7], 2000)), 7)
+    scores = jax.jit(jax.vmap(model.scores))
+    expected = np.asarray(scores(items, present))
+    with ThreadPoolExecutor(6) as threads:
+        for found in threads.map(lambda _: np.asarray(scores(items, present)), range(12)):
+            np.testing.assert_array_equal(found, expected)
+
+
+# Wherever they are scored
+
+
+def in_company():
+    """Trees of both kinds beside a logit and a network."""
+    mnl, sda = (scored.built(name, width=WIDTH) for name in ("mnl", "sda"))
+    models = [mnl, trained()[1], sda, trained(40, 7)[1]]
+    return Ensemble.of(models, np.array([0.1, 0.3, 0.2, 0.4]))
+
+
+MODELS = {
+    "small": lambda: trained()[1],
+    "deep": lambda: trained(90)[1],
+    "plain": lambda: BoostedTrees(trained(rounds=1)[1].trees, OWN, CATEGORIES),
+    "ensemble": in_company,
+}
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request):
+    return MODELS[request.param]()
+
+
+def test_numpy_scores_as_jax_does(model):
+    graph, arrays = traced(model, WIDTH)
+    assert sum(one.name == "trees" for one in graph.operations) == (
+        2 if isinstance(model, Ensemble) else 1
+    )
+    program = NumpyProgram.of(checked(graph, arrays, WIDTH), arrays)
+    for sizes in ([4, 2, 7, 1], [3, 3], [120, 5], [1]):
+        items, present = padded(*drawn(sizes, seed=2), max(sizes) + (len(sizes) > 3))
+        wanted = scored.by_jax(model, items, present)
+        found = program(items, present)
+        np.testing.assert_array_equal(found[~present], -np.inf)
+        np.testing.assert_allclose(found[present], wanted[present], rtol=1e-5, atol=2e-6)
+        given = arrays | {"items": items, "present": present}
+        np.testing.assert_allclose(
+            run(graph, given)[present], wanted[present], rtol=1e-5, atol=2e-6
+        )
+
+
+def test_numbers_of_sets_do_not_matter(model):
+    program = NumpyProgram.of(*traced(model, WIDTH))
+    items, present = padded(*drawn(np.tile([4, 2, 7, 1], 300), seed=3), 7)
+    whole = program(items, present)
+    for some in (slice(0, 1), slice(3, 30), slice(1000, None)):
+        np.testing.assert_allclose(program(items[some], present[some]), whole[some], atol=1e-6)
+
+
+def as_file(model, path):
+    """A model file that holds the graph of these scores of eight numbers."""
+    choices = sw.datasets.generate("mnl", sets=50, items=4, features=WIDTH, seed=0).choices
+    schema = Schema.fit(choices)
+    artifact = Artifact("MNL", {}, schema, {}, named_arrays(model))
+    artifact.with_graph(*traced(model, WIDTH)).write(path)
+    return schema
+
+
+def test_onnxruntime_decides_alike(model, tmp_path):
+    pytest.importorskip("onnx")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    schema = as_file(model, tmp_path / "a.setwise")
+    export_onnx(tmp_path / "a.setwise", tmp_path / "a.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "a.onnx")
+    scorer = load_scorer(tmp_path / "a.setwise")
+    mean, scale = np.array(schema.mean), np.array(schema.scale)
+    for sizes in ([4, 2, 7, 1, 30] * 20, [5], [1]):
+        standard, present = padded(*drawn(sizes, seed=4), max(sizes))
+        items = standard.astype(np.float64) * scale + mean
+        seen = ((items - mean) / scale).astype(np.float32)
+        (found,) = session.run(None, {"items": items, "present": present})
+        np.testing.assert_allclose(found, scorer.probabilities(seen, present), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("left", lambda a: a * 0, "leads out of its tree, or back"),
+        ("feature", lambda a: a + 99, "of a column beyond"),
+        ("value", lambda a: a + np.inf, "not finite"),
+        ("threshold", lambda a: a * np.nan, "not finite"),
+        ("decision", lambda a: a - 9, "of an unknown kind"),
+        ("decision", lambda a: a | 12, "of an unknown kind"),
+        ("leaves", lambda a: a + 1, "do not have the leaves"),
+        ("category_ends", lambda a: a + 1, "contradict each other"),
+    ],
+)
+def test_crafted_trees_are_refused(name, change, message):
+    graph, arrays = traced(trained()[1], WIDTH)
+    kind = arrays[f"trees.{name}"].dtype
+    with np.errstate(all="ignore"):
+        arrays[f"trees.{name}"] = change(arrays[f"trees.{name}"]).astype(kind)
+    with pytest.raises(InputError, match=message):
+        checked(graph, arrays, WIDTH)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        (OWN, CATEGORIES), (-1, CATEGORIES, True), (99, CATEGORIES, True), (OWN, "ab", True),
+        (OWN, ((2, 5), (4, 6)), True), (OWN, ((2, 99),), True), (OWN, CATEGORIES, 1),
+        (OWN, ((5, 2),), True), (True, CATEGORIES, True), (OWN, ((2, 5.0),), True),
+    ],
+)  # fmt: skip
+def test_crafted_settings_are_refused(settings):
+    graph, arrays = traced(trained()[1], WIDTH)
+    operations = tuple(
+        type(one)(one.name, one.inputs, settings) if one.name == "trees" else one
+        for one in graph.operations
+    )
+    with pytest.raises(InputError, match=r"operation .* of the graph"):
+        checked(type(graph)(operations), arrays, WIDTH)
+
+
+def test_trees_that_are_computed_are_refused():
+    graph, arrays = traced(trained()[1], WIDTH)
+    place = next(n for n, one in enumerate(graph.operations) if one.name == "trees")
+    trees = graph.operations[place]
+    operation = type(trees)
+    doubled = operation("add", (trees.inputs[-1],) * 2)
+    changed = operation("trees", (*trees.inputs[:-1], place), trees.settings)
+    after = [
+        operation(one.name, tuple(n + (n >= place) for n in one.inputs), one.settings)
+        for one in graph.operations[place + 1 :]
+    ]
+    operations = (*graph.operations[:place], doubled, changed, *after)
+    with pytest.raises(InputError, match="must be a weight"):
+        checked(type(graph)(operations), arrays, WIDTH)

@@ -90,7 +90,7 @@ def test_operations_beyond_the_zoo_mean_what_they_mean_in_jax():
     wanted = scored.by_jax(model, x, present)
     with np.errstate(all="ignore"):
         found = run(graph, arrays | {"items": x, "present": present})
-        steps = Steps.of(*folded(graph, arrays))(x, present)
+        steps = Steps.of(*folded(graph, arrays))({"items": x, "present": present})
     np.testing.assert_allclose(found[present], wanted[present], rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(steps[present], wanted[present], rtol=1e-5, atol=1e-5)
 

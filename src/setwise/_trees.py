@@ -4,7 +4,7 @@ LightGBM ends the process on text that it cannot read, so no text of a file is e
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -24,8 +24,10 @@ TYPES = {
     "left": "int32", "right": "int32", "value": "float64", "category_ends": "int32",
     "categories": "uint32",
 }  # fmt: skip
-SINGLE = ("threshold", "value")
-"""Arrays that are of float32 where models hold them: see :meth:`Trees.single`."""
+IN_MODELS = TYPES | {
+    "threshold": "float32", "value": "float32", "decision": "int32", "categories": "int32",
+}  # fmt: skip
+"""The types that models hold: see :meth:`Trees.single`."""
 LARGEST = float(np.finfo(np.float32).max)
 
 Items = Float32[np.ndarray, "sets items width"]
@@ -90,7 +92,7 @@ class Trees:
         if arrays.keys() != TYPES.keys():
             raise InputError("the file's arrays are not those of trees; train the model again")
         for name, dtype in TYPES.items():
-            known = (dtype, "float32") if name in SINGLE else (dtype,)
+            known = (dtype, IN_MODELS[name])
             if arrays[name].ndim != 1 or arrays[name].dtype.name not in known:
                 raise InputError(f"the trees' '{name}' is not a vector of {dtype}")
         trees = cls(**arrays)
@@ -102,7 +104,7 @@ class Trees:
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
     def single(self, times: float = 1.0) -> "Trees":
-        """The same trees for rows of float32, in float32, with no array empty.
+        """The same trees for rows of float32, in types that models hold, with no array empty.
 
         A number of single precision is at most a threshold exactly if it is at most the next
         lower threshold of single precision, so that no row goes another way. Leaves' values are
@@ -115,13 +117,16 @@ class Trees:
         above = numeric & (threshold > exact)
         threshold[above] = np.nextafter(threshold[above], np.float32(-np.inf))
         threshold[~numeric] += 1  # for a first set without categories: so there always is one
-        return replace(
-            trees,
-            threshold=threshold,
-            value=(trees.value * times).astype(np.float32),
-            category_ends=np.concatenate([[1], trees.category_ends + 1]).astype(np.int32),
-            categories=np.concatenate([[0], trees.categories]).astype(np.uint32),
-        )
+        ends = np.concatenate([[1], trees.category_ends.astype(np.int32) + 1])
+        words = np.concatenate([[0], trees.categories]).astype(np.uint32)
+        changed = {
+            "threshold": threshold,
+            "value": trees.value * times,
+            "category_ends": ends,
+            "categories": words.view(np.int32),
+        }
+        arrays = trees.arrays() | changed
+        return Trees(**{name: arrays[name].astype(kind) for name, kind in IN_MODELS.items()})
 
     def _with_a_split(self) -> "Trees":
         """The sum of trees of one leaf each, as a tree with a split that does not matter."""
@@ -157,7 +162,7 @@ class Trees:
             raise InputError(f"a split of the trees is of a column beyond the {width} there are")
         if not np.isfinite(self.value).all() or np.isnan(self.threshold).any():
             raise InputError("the trees have numbers that are not finite")
-        if (self.decision >= 12).any():
+        if ((self.decision < 0) | (self.decision >= 12)).any():
             raise InputError("a split of the trees is of an unknown kind")
         ends, sets = self.category_ends.astype(np.int64), self.threshold[self._categorical]
         whole = (sets == np.floor(sets)) & (sets >= 0) & (sets < len(ends))
@@ -218,13 +223,13 @@ class Trees:
         values = [self.value[own] for own in np.split(order, ends[:-1])]
         tree = np.repeat(np.arange(len(splits)), splits)
         member = [
-            self._members(int(number)) if by_category else None
+            self.members(int(number)) if by_category else None
             for number, by_category in zip(self.threshold, self._categorical.tolist(), strict=True)
         ]
         own = Splits(tree, self.feature.astype(np.int64), self.threshold, member, first, end)
         return groups_of(self.leaves, values, own)
 
-    def _members(self, number: int) -> Bool[np.ndarray, " categories"]:
+    def members(self, number: int) -> Bool[np.ndarray, " categories"]:
         """Which categories are in the set of this number."""
         begin = int(self.category_ends[number - 1]) if number else 0
         words = self.categories[begin : int(self.category_ends[number])].astype("<u4")
@@ -296,9 +301,9 @@ class Trees:
         category = np.clip(np.trunc(values), -1, 2**31 - 1).astype(np.int64)
         word = begins[number] + category // 32
         inside = (values > -1) & (category >= 0) & (word < ends[number])
-        bits = np.append(self.categories, np.uint32(0))[np.where(inside, word, -1)] >> (
-            category % 32
-        ).astype(np.uint32)
+        bits = np.append(self.categories.astype(np.uint32), np.uint32(0))[
+            np.where(inside, word, -1)
+        ] >> (category % 32).astype(np.uint32)
         return inside & ((bits & 1) > 0)
 
     @cached_property
@@ -505,13 +510,15 @@ def _fill_standing(
         x = np.where(present, x, np.float32(np.inf))
     low = x.min(1, keepdims=True).astype(np.float64)
     top = x if present is None else np.where(present, x, np.float32(-np.inf))
-    span = top.max(1, keepdims=True).astype(np.float64) - low
+    high = top.max(1, keepdims=True).astype(np.float64)
+    span = high - low
     varied = span > FLOOR
-    position = np.where(varied, x - low, 0.0)
+    with np.errstate(invalid="ignore"):  # a set may have no item
+        position = np.where(varied, x - low, 0.0)
     position /= np.where(varied, span, 1.0)
     if present is not None:
         position[:, ~present] = 0.0
-    count = x.shape[1] if present is None else present.sum(0)
+    count = x.shape[1] if present is None else np.maximum(present.sum(0), 1)
     middle = position.sum(1, keepdims=True) / count
     centred = position - middle
     if present is not None:
@@ -521,7 +528,8 @@ def _fill_standing(
     out[0::every] = centred / np.sqrt(np.where(varied, variance, 1.0))
     out[1::every] = position
     out[2::every] = _ranks(x)
-    out[3::every], out[4::every], out[5::every] = low, low + span, low + middle * span
+    out[3::every], out[4::every] = low, high
+    out[5::every] = low + middle * np.where(varied, span, 0.0)
 
 
 def _ranks(

@@ -12,7 +12,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from setwise._errors import InputError
-from setwise._trees import TYPES, Trees, TreeView
+from setwise._trees import IN_MODELS, Trees, TreeView
 from setwise._types import Array, Items, Mask, Scores
 from setwise.models.model import Dropout, Model
 
@@ -23,6 +23,7 @@ class BoostedTrees(Model):
     ``trees`` are the arrays of :meth:`setwise._trees.Trees.single`, by name. JAX calls NumPy to
     score them, so that decisions are the same here, in the NumPy scorer and in ONNX.
 
+    >>> from setwise._trees import TYPES
     >>> trees = Trees(*(np.array(one, kind) for one, kind in zip(
     ...     ([2], [0], [0.5], [0], [-1], [-2], [1.0, 3.0], [], []), TYPES.values())))
     >>> model = BoostedTrees.of(trees, own=1)
@@ -55,11 +56,11 @@ class BoostedTrees(Model):
         Use :meth:`check` once the arrays are in place.
         """
         shapes = {}
-        for name, dtype in TYPES.items():
+        for name, dtype in IN_MODELS.items():
             found = arrays.get(f"trees.{name}")
             if found is None or found.ndim != 1:
                 raise InputError("the file's arrays are not those of trees; train the model again")
-            shapes[name] = found.shape, "float32" if dtype == "float64" else dtype
+            shapes[name] = found.shape, dtype
 
         def empty() -> "BoostedTrees":
             return cls({name: jnp.zeros(*one) for name, one in shapes.items()}, *view)
@@ -84,7 +85,7 @@ class BoostedTrees(Model):
         return False
 
     def scores(self, items: Items, present: Mask, dropout: Dropout | None = None) -> Scores:
-        arrays = [self.trees[name] for name in TYPES]
+        arrays = [self.trees[name] for name in IN_MODELS]
         settings = {"own": self.own, "categories": self.categories, "within": self.within}
         found = tree_scores_p.bind(items.astype(jnp.float32), present, *arrays, **settings)
         return found.astype(items.dtype)
@@ -108,14 +109,20 @@ def _on_host(settings: tuple[Any, ...], items: Any, present: Any, *arrays: Any) 
 @lru_cache(maxsize=16)
 def _known(content: tuple[bytes, ...]) -> Trees:
     """Trees by what their arrays hold: what is prepared for scoring is prepared once."""
-    types = (np.dtype("float32" if one == "float64" else one) for one in TYPES.values())
-    return Trees(*(np.frombuffer(one, kind) for one, kind in zip(content, types, strict=True)))
+    named = zip(IN_MODELS.items(), content, strict=True)
+    return Trees(**{name: np.frombuffer(one, kind) for (name, kind), one in named})
 
 
-def _called(items: Array, present: Array, *arrays: Array, **settings: Any) -> Array:
-    result = jax.ShapeDtypeStruct(present.shape, jnp.float32)
-    host = partial(_on_host, (settings["own"], settings["categories"], settings["within"]))
-    return jax.pure_callback(host, result, items, present, *arrays)
+def _lowered(context: Any, *args: Any, own: int, categories: Any, within: bool) -> Any:
+    """Call NumPy. Unlike ``jax.pure_callback`` this gives it NumPy's arrays: JAX's would have to be
+    copied by the threads that wait for the result, and where calls are as many as threads, none
+    would ever end."""
+    host = partial(_on_host, (own, categories, within))
+    result, _, _ = mlir.emit_python_callback(
+        context, lambda *arrays: (host(*arrays),), None, list(args), context.avals_in,
+        context.avals_out, has_side_effect=False, returns_token=False,
+    )  # fmt: skip
+    return result
 
 
 @tree_scores_p.def_abstract_eval
@@ -146,7 +153,7 @@ def _no_slope(primals: Any, tangents: Any, **settings: Any) -> Any:
     )
 
 
-tree_scores_p.def_impl(jax.jit(_called, static_argnames=("own", "categories", "within")))
+tree_scores_p.def_impl(jax.jit(tree_scores_p.bind, static_argnames=("own", "categories", "within")))
 batching.primitive_batchers[tree_scores_p] = _batched
 ad.primitive_jvps[tree_scores_p] = _no_slope
-mlir.register_lowering(tree_scores_p, mlir.lower_fun(_called, multiple_results=False))
+mlir.register_lowering(tree_scores_p, _lowered)

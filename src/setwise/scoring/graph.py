@@ -54,6 +54,11 @@ class Operation:
     inputs: tuple[int, ...] = ()
     settings: tuple[Any, ...] = ()
 
+    @property
+    def data(self) -> tuple[int, ...]:
+        """The inputs without the weights with which the operation is made ready."""
+        return self.inputs[: len(self.inputs) - OPERATIONS[self.name].weights]
+
 
 @dataclass(frozen=True)
 class Graph:
@@ -86,6 +91,13 @@ class Graph:
             for operation, spec in zip(self.operations, self.specs, strict=True)
             if operation.name == "weight"
         }
+
+    def weight(self, number: int) -> str:
+        """The name of the array that this value is; an error if it is something else."""
+        one = self.operations[number]
+        if one.name != "weight":
+            raise InputError(f"operation {number} ({one.name}) of the graph must be a weight")
+        return str(one.settings[0])
 
     def uses(self) -> Counter[int]:
         """How many operations take each value; the result is taken once more."""
@@ -333,6 +345,9 @@ def checked(graph: Graph, arrays: Mapping[str, np.ndarray], width: int) -> Graph
     for place, one in enumerate(graph.operations):
         try:
             specs.append(_checked(one, specs, arrays, width))
+            if OPERATIONS[one.name].weights:
+                own = [arrays[graph.weight(number)] for number in one.inputs[len(one.data) :]]
+                OPERATIONS[one.name].check(one.settings, specs[one.inputs[0]], *own)
         except (InputError, TypeError, ValueError, LookupError) as error:
             raise InputError(f"operation {place} ('{one.name}') of the graph: {error}") from None
     if specs[-1] != Spec(("sets", "items"), "float32"):

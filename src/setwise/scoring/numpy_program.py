@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from setwise._shapes import Bool, Float32
-from setwise.scoring.graph import Graph, Operation, computed
+from setwise.scoring.graph import Graph, Operation, computed, live
 from setwise.scoring.operations import OPERATIONS, Settings, Shape, Spec, free_axes
 from setwise.scoring.simplify import Folded, complete, folded
 
@@ -185,7 +185,8 @@ def step_of(graph: Graph, place: int, over: int | None, arrays: Mapping[int, np.
     row = OPERATIONS[one.name]
     if over is not None:
         return _in_place(one, place, over)
-    function, inputs = row.function(one.settings), one.inputs
+    known = [arrays[number] for number in one.inputs[len(one.data) :]]
+    function, inputs = row.function(one.settings, *known), one.data
     index = None
     if one.name == "reshape":
         index = _as_index(graph.specs[inputs[0]].shape, graph.specs[place].shape)
@@ -331,13 +332,15 @@ class NumpyProgram:
 
     general: "Steps"
     complete: "Steps"
+    ahead: tuple[tuple[str, Callable[..., np.ndarray]], ...] = ()
+    """What is computed for all sets before any block, as more inputs: it is faster that way."""
 
     @classmethod
     def of(cls, graph: Graph, arrays: Mapping[str, np.ndarray]) -> "NumpyProgram":
         """The program of a model's graph."""
-        plain = folded(graph, arrays)
-        short = Folded(complete(plain.graph), plain.arrays)
-        return cls(Steps.of(*plain), Steps.of(*short))
+        first, ahead = taken_ahead(folded(graph, arrays))
+        short = Folded(complete(first.graph), first.arrays)
+        return cls(Steps.of(*first), Steps.of(*short), ahead)
 
     def __call__(
         self,
@@ -350,14 +353,42 @@ class NumpyProgram:
             return np.empty((0, width), np.float32)
         steps = self.complete if present.all() else self.general
         with np.errstate(all="ignore"):
+            given = {"items": items, "present": present}
+            given |= {name: function(items, present) for name, function in self.ahead}
             block = steps.sets_per_block(width)
             if sets <= block:
-                return steps(items, present)
+                return steps(given)
             out = np.empty((sets, width), np.float32)
             for begin in range(0, sets, block):
                 part = slice(begin, begin + block)
-                out[part] = steps(items[part], present[part])
+                out[part] = steps({name: value[part] for name, value in given.items()})
         return out
+
+
+def taken_ahead(
+    plain: Folded,
+) -> tuple[Folded, tuple[tuple[str, Callable[..., np.ndarray]], ...]]:
+    """The graph with the scores of trees as inputs, and the functions that compute these.
+
+    Trees gain from long blocks, and networks from short ones.
+    """
+    operations, found = list(plain.graph.operations), []
+    for place, one in enumerate(operations):
+        if not OPERATIONS[one.name].weights:
+            continue
+        names = [
+            operations[number].settings[0] if operations[number].name == "input" else ""
+            for number in one.data
+        ]
+        if names == ["items", "present"]:
+            known = [plain.arrays[plain.graph.weight(n)] for n in one.inputs[len(one.data) :]]
+            name, spec = f"ahead.{place}", plain.graph.specs[place]
+            found.append((name, OPERATIONS[one.name].function(one.settings, *known)))
+            operations[place] = Operation("input", (), (name, spec.dtype, spec.shape))
+    if not found:
+        return plain, ()
+    graph = live(operations, len(operations) - 1)
+    return Folded(graph, {name: plain.arrays[name] for name in graph.weights}), tuple(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -393,12 +424,12 @@ class Steps:
         numbers = max(count * items**power for count, power in self.largest)
         return max(1, NUMBERS_PER_BLOCK // numbers, FEWEST_ITEMS_PER_BLOCK // items)
 
-    def __call__(self, items: np.ndarray, present: np.ndarray) -> np.ndarray:
+    def __call__(self, given: Mapping[str, np.ndarray]) -> np.ndarray:
         """The result for one block."""
         values = list(self.values)
-        values[-2:] = present.shape
+        values[-2:] = given["present"].shape
         for place, name in self.inputs:
-            values[place] = items if name == "items" else present
+            values[place] = given[name]
         for step, dead in self.steps:
             step(values)
             for number in dead:

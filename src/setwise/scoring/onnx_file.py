@@ -26,7 +26,7 @@ from setwise.scoring.model_file import Artifact, without_graph
 from setwise.scoring.operations import OPERATIONS, OnnxCall, Shape, Spec
 from setwise.scoring.simplify import Folded, folded
 
-OPSET, IR_VERSION = 17, 8
+OPSETS, IR_VERSION = {"": 17, "ai.onnx.ml": 3}, 8
 DOUBLE = "float64"
 
 
@@ -98,7 +98,7 @@ def _model(onnx: Any, artifact: Artifact, about: dict[str, str]) -> Any:
         [helper.make_tensor_value_info(name, single, shape) for name, shape in outputs.items()],
         [onnx.numpy_helper.from_array(array, name) for name, array in nodes.constants.items()],
     )
-    opset = [helper.make_opsetid("", OPSET)]
+    opset = [helper.make_opsetid(*one) for one in nodes.domains.items()]
     model = helper.make_model(
         graph, opset_imports=opset, ir_version=IR_VERSION, producer_name="setwise",
         producer_version=__version__,
@@ -115,10 +115,13 @@ class Nodes:
         self._onnx = onnx
         self.nodes: list[Any] = []
         self.constants: dict[str, np.ndarray] = {}
+        self.domains = {"": OPSETS[""]}
         self._present = "present"
 
     def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
         """A node with one output; returns the output's name."""
+        domain = attributes.get("domain", "")
+        self.domains[domain] = OPSETS[domain]
         name = f"{operator}_{len(self.nodes)}"
         self.nodes.append(self._onnx.helper.make_node(operator, inputs, [name], **attributes))
         return name
@@ -133,6 +136,10 @@ class Nodes:
         name = f"constant_{len(self.constants)}"
         self.constants[name] = array
         return name
+
+    def tensor(self, array: np.ndarray) -> Any:
+        """An array as an attribute of a node."""
+        return self._onnx.numpy_helper.from_array(array)
 
     def rename(self, output: str, name: str) -> None:
         """Give a node's output, which no other node takes, a name of its own."""
@@ -153,15 +160,17 @@ class Nodes:
         """Add all operations of a graph; ``given`` names the values of its inputs."""
         self._present = given.get("present", "present")
         names: list[str] = []
-        for one, made in zip(graph.operations, graph.specs, strict=True):
+        named = {number for one in graph.operations for number in one.data}
+        for place, (one, made) in enumerate(zip(graph.operations, graph.specs, strict=True)):
             if one.name == "input":
                 names.append(given[one.settings[0]])
             elif one.name == "weight":
-                names.append(self.constant(arrays[one.settings[0]]))
+                names.append(self.constant(arrays[one.settings[0]]) if place in named else "")
             else:
                 inputs = [graph.specs[number] for number in one.inputs]
-                call = OnnxCall(self, one.settings, inputs, made)
-                taken = (names[number] for number in one.inputs)
+                own = [arrays[graph.weight(number)] for number in one.inputs[len(one.data) :]]
+                call = OnnxCall(self, one.settings, inputs, made, own)
+                taken = (names[number] for number in one.data)
                 names.append(OPERATIONS[one.name].onnx_node(call, *taken))
         return names[-1]
 

@@ -15,6 +15,7 @@ To add an operation, add a row. This module imports neither JAX nor ONNX.
 | ``concatenate`` | the axis |
 | ``dot`` | four tuples: summed axes of the left and of the right value, then batch axes of both |
 | ``take`` | none; the second value indexes the first, which has one axis |
+| ``trees`` | of :class:`setwise._trees.TreeView`: own columns, categories, whether within sets |
 | ``size`` | "sets" or "items"; the value is their number |
 | ``input``, ``weight`` | name, type and shape |
 | ``literal`` | value and type |
@@ -25,88 +26,26 @@ then the other axes of the left value, then those of the right value.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter, methodcaller
 from string import ascii_lowercase
-from typing import Any, Literal, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, cast
 
 import numpy as np
 
 from setwise._errors import InputError
-
-Dimension = int | Literal["sets", "items"]
-Shape = tuple[Dimension, ...]
-Settings = tuple[Any, ...]
-
-DTYPES = ("bool", "int32", "int64", "float32", "float64")
-MOST_AXES = 8
-
-
-class Spec(NamedTuple):
-    """Shape and type of a value."""
-
-    shape: Shape
-    dtype: str
-
-
-@runtime_checkable
-class OnnxNodes(Protocol):
-    """What collects the nodes of an ONNX graph; every method returns the name of a value."""
-
-    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
-        """A node with one output."""
-
-    def constant(self, array: Any, dtype: Any = None) -> str:
-        """A constant."""
-
-    def cast(self, x: str, dtype: str) -> str:
-        """The value in another type."""
-
-    def size(self, name: str) -> str:
-        """The number of sets or items, as a vector of one number."""
-
-
-class OnnxCall(NamedTuple):
-    """An operation to be written as ONNX."""
-
-    nodes: OnnxNodes
-    settings: Settings
-    inputs: list[Spec]
-    result: Spec
-
-
-@dataclass(frozen=True)
-class OperationType:
-    """One row of the table."""
-
-    name: str
-    inputs: int | None
-    """How many values it takes; None means one or more."""
-    spec: Callable[[Settings, list[Spec]], Spec]
-    """Shape and type of the result; settings or inputs that make no sense are an error."""
-    numpy: Any = None
-    """A NumPy ufunc, or a function that takes the settings and returns the function to call."""
-    onnx: str | Callable[..., str] = ""
-    """An ONNX operator, or a function of an :class:`OnnxCall` and the names of the inputs."""
-    primitives: tuple[str, ...] = ()
-    """JAX primitives with the same inputs; tracing has a rule of its own for each other one."""
-    elementwise: bool = False
-    reduces: bool = False
-    sized: bool = False
-    """Whether the NumPy function takes the numbers of sets and of items after the inputs."""
-    in_model_files: bool = True
-    """Whether a model file may use it."""
-
-    def function(self, settings: Settings) -> Callable[..., Any]:
-        """The NumPy function of the inputs."""
-        return self.numpy if isinstance(self.numpy, np.ufunc) else self.numpy(settings)
-
-    def onnx_node(self, call: OnnxCall, *inputs: str) -> str:
-        """Write the operation as ONNX; returns the name of the result."""
-        if isinstance(self.onnx, str):
-            return call.nodes.add(self.onnx, *inputs)
-        return self.onnx(call, *inputs)
+from setwise.scoring.operation_types import (
+    DTYPES,
+    MOST_AXES,
+    Dimension,
+    OnnxCall,
+    OperationType,
+    Settings,
+    Shape,
+    Spec,
+    is_whole,
+)
+from setwise.scoring.tree_operation import TREES
 
 
 def spec_of(name: str, settings: Settings, inputs: Sequence[Spec]) -> Spec:
@@ -150,11 +89,6 @@ def broadcast_shape(shapes: Sequence[Shape]) -> Shape:
 def free_axes(rank: int, *taken: Sequence[int]) -> list[int]:
     """The axes that are not among those taken."""
     return [axis for axis in range(rank) if all(axis not in one for one in taken)]
-
-
-def is_whole(value: Any) -> bool:
-    """Whether this is a whole number that is not negative."""
-    return type(value) is int and value >= 0
 
 
 def check_shape(shape: Any) -> None:
@@ -547,6 +481,7 @@ _ROWS = (
         lambda settings: lambda: np.dtype(settings[1]).type(settings[0]),
         lambda call: call.nodes.constant(np.dtype(call.settings[1]).type(call.settings[0])),
     ),
+    TREES,
     OperationType("input", 0, _given_spec),
     OperationType("weight", 0, _given_spec),
 )  # fmt: skip

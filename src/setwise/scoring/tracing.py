@@ -241,6 +241,11 @@ class _Lowering:
         left, right = self._operand(equation, 0, x), self._operand(equation, 1, y)
         return self.build.add("dot", left, right, settings=settings)
 
+    def _tree_scores(self, equation: Any, items: int, present: int, *arrays: int) -> int:
+        whole = [self._operand(equation, place, x) for place, x in enumerate((items, present))]
+        settings = tuple(equation.params[name] for name in ("own", "categories", "within"))
+        return self.build.add("trees", *whole, *arrays, settings=settings)
+
     def _elementwise(self, row: OperationType, equation: Any, *x: int) -> int:
         return self.build.add(row.name, *x)
 
