@@ -13,7 +13,8 @@ import scored
 import setwise as sw
 from setwise import InputError
 from setwise._tensorfile import named_arrays, with_arrays
-from setwise._trees import TYPES, Trees, TreeView, tree_columns
+from setwise._tree_view import TreeView, tree_columns
+from setwise._trees import TYPES, Trees
 from setwise.choices import Schema
 from setwise.models import ZOO, BoostedTrees, Ensemble, Sizes
 from setwise.scoring import load_scorer

@@ -12,7 +12,8 @@ from setwise import _segments
 from setwise._arguments import by_name, flag, number, one_of, optional, seed, shown, whole
 from setwise._errors import InputError
 from setwise._tensorfile import named_arrays, with_arrays
-from setwise._trees import Trees, TreeView
+from setwise._tree_view import TreeView
+from setwise._trees import Trees
 from setwise.choices import Choices, Encoded, Schema
 from setwise.estimators.base import FEWEST_SETS, Estimator, warn_if_perfect
 from setwise.estimators.basic import chosen_of, shares, temperature

@@ -12,13 +12,14 @@ from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 from setwise._errors import InputError
-from setwise._trees import IN_MODELS, Trees, TreeView
+from setwise._tree_view import TreeView
+from setwise._trees import IN_MODELS, Trees
 from setwise._types import Array, Items, Mask, Scores
 from setwise.models.model import Dropout, Model
 
 
 class BoostedTrees(Model):
-    """g(x, s) = sum of trees of what :class:`setwise._trees.TreeView` shows of the item.
+    """g(x, s) = sum of trees of what :class:`setwise._tree_view.TreeView` shows of the item.
 
     ``trees`` are the arrays of :meth:`setwise._trees.Trees.single`, by name. JAX calls NumPy to
     score them, so that decisions are the same here, in the NumPy scorer and in ONNX.

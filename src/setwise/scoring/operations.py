@@ -15,7 +15,7 @@ To add an operation, add a row. This module imports neither JAX nor ONNX.
 | ``concatenate`` | the axis |
 | ``dot`` | four tuples: summed axes of the left and of the right value, then batch axes of both |
 | ``take`` | none; the second value indexes the first, which has one axis |
-| ``trees`` | of :class:`setwise._trees.TreeView`: own columns, categories, whether within sets |
+| ``trees`` | of :class:`setwise._tree_view.TreeView`: own columns, categories, within sets |
 | ``size`` | "sets" or "items"; the value is their number |
 | ``input``, ``weight`` | name, type and shape |
 | ``literal`` | value and type |

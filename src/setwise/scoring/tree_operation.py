@@ -10,7 +10,8 @@ from typing import Any, cast
 import numpy as np
 
 from setwise._errors import InputError
-from setwise._trees import CATEGORICAL, FLOOR, IN_MODELS, ZERO_IS_MISSING, Trees, TreeView
+from setwise._tree_view import FLOOR, TreeView
+from setwise._trees import CATEGORICAL, IN_MODELS, ZERO_IS_MISSING, Trees
 from setwise.scoring.operation_types import OnnxCall, OperationType, Settings, Spec, is_whole
 
 DOUBLE = "float64"

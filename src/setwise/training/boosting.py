@@ -2,7 +2,7 @@
 
     log L = sum over sets of weight * log P(chosen | s),    P(x | s) = softmax of g over s
 
-g is a sum of regression trees of what :class:`setwise._trees.TreeView` shows of an item. Each
+g is a sum of regression trees of what :class:`setwise._tree_view.TreeView` shows of an item. Each
 round adds a tree that follows the gradient of log L, which is y - p in each row, scaled by its
 curvature, p (1 - p).
 """
@@ -17,7 +17,8 @@ from jaxtyping import Float, Int
 
 from setwise import _segments
 from setwise._errors import InputError
-from setwise._trees import Trees, TreeView
+from setwise._tree_view import TreeView
+from setwise._trees import Trees
 from setwise.choices import Encoded
 
 FEW_ROWS = 20_000  # threads would wait for one another longer than they work
