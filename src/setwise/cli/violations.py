@@ -79,7 +79,7 @@ def violations(
 
     others = [] if beside is None else names("--beside", beside)
     if report is not None:
-        check_writable(report, reads=[model, table, *others])
+        check_writable(report, [model, table, *others], ".html")
     labels, moved = _names("--trials", trials, (3, 4)), _names("--decoy", decoy, (2,))
     _refuse(trials, moved, pair, table, others)
     form = csv_format(table, sep, decimal, encoding)
