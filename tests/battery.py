@@ -113,6 +113,8 @@ def cli(*arguments: object) -> Done:
     said = err.getvalue()
     if code == 2:
         lines = [line for line in said.splitlines() if line.startswith("error: ")]
+        if "No such option" in said and "--zz" not in arguments:
+            raise Unclear(f"the case has an option that is gone: {said}")
         if "Usage:" in said:  # of an option that typer itself refuses
             raise sw.InputError(" ".join(said.split()))
         if len(lines) != 1 or out.getvalue():
@@ -170,7 +172,7 @@ def _short(value: Any) -> str:
     return line[:300]
 
 
-ROOMS = ("tables", "arguments", "commands", "files")
+ROOMS = ("tables", "formats", "arguments", "commands", "files")
 
 
 def cases(room: str) -> dict[str, Case]:

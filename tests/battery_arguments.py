@@ -1,10 +1,12 @@
 """Cases of the battery: arguments of estimators and functions, through Python."""
 
+import decimal
+
 import numpy as np
 
 import setwise as sw
 from battery import Battery
-from battery_data import fit, logit, model_file, network, pandas, quick, read, shown
+from battery_data import csv, fit, logit, model_file, network, pandas, quick, read, shown
 from setwise import consequences, datasets, paper, reports, scoring, violations
 from setwise.paper import theory
 
@@ -21,6 +23,9 @@ def add(battery: Battery) -> None:
     _fits(battery)
     _functions(battery)
     _tools(battery)
+    _odd_values(battery)
+    _plots(battery)
+    _places(battery)
 
 
 def _networks(battery: Battery) -> None:
@@ -565,3 +570,154 @@ def _tools(battery: Battery) -> None:
         lambda: violations.violation_capacity(network(), read()),
         lambda found: 0 <= found.kappa <= 1,
     )
+
+
+def _odd_values(battery: Battery) -> None:
+    """Numbers that look right: of other types, or too large for any count."""
+    small = {
+        "SDW": quick,
+        "MixedMNL": lambda **given: sw.MixedMNL(**({"classes": 2, "starts": 1} | given)),
+        "LambdaMART": lambda **given: sw.LambdaMART(**({"rounds": 2, "min_rows": 2} | given)),
+        "AdaRank": lambda **given: sw.AdaRank(**({"rounds": 2} | given)),
+        "SVMRank": sw.SVMRank,
+    }
+    odd = (2.0, np.float32(2.5), np.array(2), decimal.Decimal(2), np.True_, 10**30, -INF)
+    for name, argument in (
+        ("SDW", "dimension"),
+        ("SDW", "ensemble"),
+        ("MixedMNL", "classes"),
+        ("MixedMNL", "starts"),
+        ("LambdaMART", "rounds"),
+        ("AdaRank", "rounds"),
+        ("SVMRank", "max_pairs"),
+    ):
+        for value in odd:
+            battery.refused(
+                f"{name}({argument}={shown(value)}), an odd number",
+                lambda name=name, argument=argument, value=value: fit(
+                    small[name](**{argument: value})
+                ),
+                argument,
+            )
+    for name, argument in (("SDW", "dimension"), ("MixedMNL", "starts"), ("AdaRank", "rounds")):
+        battery.right(
+            f"{name}({argument}) as a NumPy integer",
+            lambda name=name, argument=argument: fit(small[name](**{argument: np.int64(2)})),
+            lambda model: np.isfinite(model.predict_proba(read())).all(),
+        )
+    for decays in (np.array(0.1), {0.1}, {"a": 0.1}, 10**400):
+        battery.refused(
+            f"SDA(weight_decays={shown(decays)}), not a list",
+            lambda decays=decays: fit(quick("SDA", weight_decays=decays)),
+            "weight_decays",
+        )
+    for kinds in ((), "zz", ("zz",), np.array(2), None):
+        battery.refused(
+            f"SDA(kinds={kinds!r})", lambda kinds=kinds: fit(quick("SDA", kinds=kinds)), "kinds"
+        )
+    for option, value in (
+        ("learning_rate", True),
+        ("weight_decay", np.True_),
+        ("decoupled_weight_decay", "no"),
+        ("stop_on", "NLL"),
+        ("batch_size", 10**20),
+        ("epochs", np.float64(2)),
+    ):
+        battery.refused(
+            f"Training({option}={shown(value)}), an odd value",
+            lambda option=option, value=value: fit(quick(training=sw.Training(**{option: value}))),
+            option,
+        )
+    battery.right(
+        "Training of NumPy numbers",
+        lambda: fit(
+            quick(training=sw.Training(epochs=np.int64(1), learning_rate=np.float32(0.01)))
+        ),
+        lambda model: len(model.history_) == 1,
+    )
+    for parameter in ("training__foo", "dimension__x", "foo"):
+        battery.refused(
+            f"set_params({parameter}=1)",
+            lambda parameter=parameter: _value_error(lambda: quick().set_params(**{parameter: 1})),
+            parameter.rpartition("__")[2],
+        )
+    battery.refused(
+        "a network that no memory holds", lambda: fit(quick(dimension=2**31 - 1)), "memory"
+    )
+    for space in (
+        {"dropout": "0.1"},
+        {"dropout": 0.1},
+        {"epochs": sw.Range(1.5, 2.5)},
+        {"seed": ("a",)},
+    ):
+        battery.refused(
+            f"tune over {space!r}",
+            lambda space=space: sw.tune(
+                quick(), read(), tuning=sw.Tuning(trials=1, storage=None, space=space)
+            ),
+        )
+
+
+def _plots(battery: Battery) -> None:
+    plots = sw.plots
+    for name, call, word in (
+        ("coefficients of nothing", lambda: plots.coefficients(None), "model"),
+        ("coefficients of a network", lambda: plots.coefficients(network()), "SDW"),
+        (
+            "coefficients that are not there",
+            lambda: plots.coefficients(logit(), names=["zz"]),
+            "zz",
+        ),
+        ("coefficients by one word", lambda: plots.coefficients(logit(), names="cost"), "names"),
+        ("coefficients in no axes", lambda: plots.coefficients(logit(), ax=3), "ax"),
+        ("probability by a category", lambda: plots.probability(logit(), read(), "brand"), "brand"),
+        ("probability of no data", lambda: plots.probability(logit(), None, "cost"), "None"),
+        (
+            "calibration without choices",
+            lambda: plots.calibration(logit(), read(chosen=None)),
+            "chosen",
+        ),
+        ("a learning curve of a logit", lambda: plots.learning_curve(logit()), "MNL"),
+        (
+            "a plot before fit",
+            lambda: _unfitted(lambda: plots.coefficients(sw.MNL())),
+            "not fitted",
+        ),
+    ):
+        battery.refused(f"plot: {name}", call, word)
+
+
+def _places(battery: Battery) -> None:
+    """Where files are read and written, and what is not a file."""
+    for path in ("a\0b", "/dev/full", "/proc/x/m.setwise", b"m.setwise", "x" * 300, "m.csv"):
+        battery.refused(f"save to {shown(path)}, no place", lambda path=path: logit().save(path))
+    for path in (b"m.setwise", "/dev/null", "https://example.org/m.setwise", "a\0b"):
+        battery.refused(f"load of {shown(path)}, no place", lambda path=path: sw.load(path))
+    battery.refused("load of a table", lambda: sw.load(csv()), "t.csv")
+    battery.refused("save with a frame", lambda: logit().save("m", sample=pandas()), "sample")
+    for source in (None, 3, pandas()):
+        battery.refused(
+            f"predict_file of {type(source).__name__}",
+            lambda source=source: scoring.predict_file(logit(), source, "o.csv"),
+            "source",
+        )
+    battery.refused(
+        "predict_file without a model", lambda: scoring.predict_file("m", csv(), "o.csv"), "model"
+    )
+    battery.refused(
+        "predict_file of CSV", lambda: scoring.predict_file(logit(), csv(), "o.csv"), "Parquet"
+    )
+    battery.refused(
+        "a checkpoint with a NUL byte", lambda: quick().fit(read(), checkpoint="a\0"), "checkpoint"
+    )
+    battery.refused(
+        "a report named .pdf",
+        lambda: reports.write_report(sw.compare({"a": sw.MNL()}, read(), splits=1), "r.pdf"),
+        ".html",
+    )
+    battery.refused(
+        "examine with one column for two roles",
+        lambda: sw.examine(pandas(), set="trip", chosen="trip"),
+        "trip",
+    )
+    battery.refused("examine choices with roles", lambda: sw.examine(read(), set="trip"), "set")

@@ -121,13 +121,13 @@ def _code(run: object) -> str:
 
 def _options(battery: Battery) -> None:
     for option, values in {
-        "--model": ("zz", "", "nested"),
-        "--epochs": ("0", "-1", "2.5", "x"),
+        "--model": ("zz", "", "nested", "SDW", "mnl,sdw"),
+        "--epochs": ("0", "-1", "2.5", "x", "99999999999999999999"),
         "--seed": ("-1", "99999999999", "x"),
-        "--dimension": ("0", "x"),
+        "--dimension": ("0", "x", "99999999999"),
         "--ensemble": ("0", "-3"),
         "--batch-size": ("0",),
-        "--learning-rate": ("0", "-1", "nan", "inf"),
+        "--learning-rate": ("0", "-1", "nan", "inf", "1e400"),
         "--weight-decay": ("-1", "nan"),
         "--dropout": ("1", "-0.1", "nan"),
         "--patience": ("0",),
@@ -135,10 +135,16 @@ def _options(battery: Battery) -> None:
         "--objective": ("zz",),
         "--sample": ("-1", "25"),
         "--rare": ("2", "-1", "nan"),
-        "--max-sets": ("0", "-5"),
+        "--max-sets": ("0", "-5", "nan", "1e3"),
         "--min-items": ("-1",),
         "--max-items": ("0", "1"),
         "--on-none": ("zz",),
+        "--out": ("m.csv", "m.html", "", "/", "../gone/m"),
+        "--items": ("cost;time", "Cost", "log(", "cost,taken"),
+        "--sep": (";", ",,"),
+        "--decimal": (";",),
+        "--encoding": ("base64", "utf-16"),
+        "--workers": ("0", "2"),
         "--like": ("zz",),
         "--checkpoint": ("t.csv",),
     }.items():
@@ -161,6 +167,15 @@ def _options(battery: Battery) -> None:
                 ),
             )
     battery.refused(
+        "cli: tune varies an argument twice",
+        lambda: cli(
+            *("tune", csv(), *FLAGS, "--model", "sdw", "--trials", "1"),
+            *("--vary", "dropout=0,0.1", "--vary", "dropout=0.2"),
+        ),
+        "dropout",
+        "2 times",
+    )
+    battery.refused(
         "cli: an option that MNL does not have", lambda: fit(csv(), "--epochs", "3"), "epochs"
     )
     for option, values in {
@@ -171,7 +186,7 @@ def _options(battery: Battery) -> None:
         "--seed": ("-1", "99999999999"),
         "--trials": ("-1",),
         "--preset": ("zz",),
-        "--report": (".", "gone/r.html"),
+        "--report": (".", "gone/r.html", "r.pdf", "r.csv"),
     }.items():
         for value in values:
             battery.refused(
@@ -198,12 +213,15 @@ def _options(battery: Battery) -> None:
             "dropout=0..2",
             "hidden=",
             "dropout=0..0.5 log",
+            "dropout=nan..1",
+            "=1",
+            "dimension=2.5",
         ),
         "--storage": ("gone/x.sqlite", ".", "t.csv", "zz://x"),
         "--batch": ("0",),
         "--splits": ("0",),
         "--out": (".", "gone/m"),
-        "--plot": (".", "gone/p.svg"),
+        "--plot": (".", "gone/p.svg", "p.csv"),
     }.items():
         for value in values:
             battery.refused(
@@ -228,9 +246,9 @@ def _options(battery: Battery) -> None:
         ("predict", "m.setwise", "t.csv", "--out", "p.xlsx"),
         ("predict", "m.setwise", "t.csv", "--out", "gone/p.csv"),
         ("predict", "m.setwise", "t.csv", "--out", "."),
-        ("export", "gone.setwise", "--onnx", "m.onnx"),
-        ("export", "t.csv", "--onnx", "m.onnx"),
-        ("export", "m.setwise", "--onnx", "gone/m.onnx"),
+        ("export", "gone.setwise", "--out", "m.onnx"),
+        ("export", "t.csv", "--out", "m.onnx"),
+        ("export", "m.setwise", "--out", "gone/m.onnx"),
         ("explain", "m.setwise", "t.csv", "--column", "zz"),
         ("explain", "m.setwise", "t.csv", "--column", "brand"),
         ("explain", "m.setwise", "t.csv", "--column", "cost", "--by", "zz"),
@@ -270,6 +288,43 @@ def _options(battery: Battery) -> None:
         ("serve", "m.setwise", "--timeout", "-1"),
         ("serve", "m.setwise", "--token-file", "gone"),
         ("serve", "m.setwise", "--timeout", "nan"),
+        ("evaluate", "t.csv", "m.setwise"),
+        ("evaluate", "m.setwise", "t.csv", "t.csv"),
+        ("evaluate", "m.setwise", "swissmetro"),
+        ("evaluate", "m.setwise", "m.setwise"),
+        ("predict", "m.setwise", "t.csv", "--out", "o.csv.gz"),
+        ("predict", "m.setwise", "t.csv", "--out", "m.setwise/o.csv"),
+        ("predict", "m.setwise", "t.csv", "--out", "/dev/null"),
+        ("check", "t.csv"),
+        ("check", "t.csv", "--set", "trip", "--chosen", "trip"),
+        ("check", "t.csv", "--set", "trip", "--chosen", "taken", "--items", "log("),
+        ("check", "m.setwise"),
+        ("check", "t.csv", "--set", "trip", "--chosen", "taken", "--report", "r.pdf"),
+        ("explain", "m.setwise", "t.csv", "--column", "cost", "--report", "r.docx"),
+        ("explain", "m.setwise", "t.csv", "--column", "cost", "--times", "inf"),
+        ("explain", "m.setwise", "t.csv", "--column", "cost", "--remove", "brand="),
+        ("explain", "t.csv", "m.setwise", "--column", "cost"),
+        ("violations", "m.setwise", "t.csv", "--report", "r.txt"),
+        ("violations", "m.setwise", "t.csv", "--decoy", "cost,cost"),
+        ("violations", "m.setwise", "t.csv", "--decoy", "cost,brand"),
+        ("export", "m.setwise", "--out", "t.csv"),
+        ("export", "m.setwise", "--out", "."),
+        ("theory", "rationalise", "ab:a", "--report", "t.csv"),
+        ("theory", "rationalise", "aa:a"),
+        ("theory", "rationalise", "ab:a", "--random", "3"),
+        ("theory", "rationalise", "ab:a", "--rho", "-1"),
+        ("datasets", "write", "swissmetro", "--sets", "5", "--out", "x.csv"),
+        ("datasets", "write", "swissmetro", "--seed", "5", "--out", "x.csv"),
+        ("datasets", "write", "decoy", "--sets", "99999999999999", "--out", "x.csv"),
+        ("datasets", "write", "decoy", "--sets", "1e3", "--out", "x.csv"),
+        ("datasets", "write", "decoy", "--out", "t.csv/x.csv"),
+        ("reproduce", "table1", "t.csv", *FLAGS, "--out", "t.csv"),
+        ("serve", "m.setwise", "--port", "-1"),
+        ("serve", "m.setwise", "--host", "zz.invalid"),
+        ("serve", "m.setwise", "--token-file", "."),
+        ("serve", "."),
+        ("Fit", "t.csv"),
+        ("help",),
         ("zz",),
         ("fit",),
         ("fit", "--zz"),
@@ -298,7 +353,13 @@ def _outputs(battery: Battery) -> None:
         ("explain", "m.setwise", "t.csv", "--column", "cost", "--report", "t.csv"),
         ("violations", "m.setwise", "t.csv", "--report", "m.setwise"),
         ("violations", "m.setwise", "t.csv", "--report", "t.csv"),
-        ("export", "m.setwise", "--onnx", "m.setwise"),
+        ("export", "m.setwise", "--out", "m.setwise"),
+        ("export", "m.setwise", "--out", "t.csv"),
+        ("fit", "t.csv", *FLAGS, *MNL, "--out", "hard.csv"),
+        ("predict", "m.setwise", "link.csv", "--out", "t.csv"),
+        ("predict", "m.setwise", "t.csv", "--out", "hard.csv"),
+        ("explain", "m.setwise", "t.csv", "--column", "cost", "--report", "link.csv"),
+        ("theory", "rationalise", "ab:a", "--report", "t.csv"),
         ("compare", "t.csv", *FLAGS, "--models", "mnl", "--splits", "2", "--report", "t.csv"),
         (
             "tune",
@@ -369,6 +430,7 @@ def _kept(*arguments: str) -> bool:
     model_file()
     quick().fit(read()).save("w.setwise")
     os.symlink("t.csv", "link.csv")
+    os.link("t.csv", "hard.csv")
     names = ("t.csv", "m.setwise", "w.setwise")
     before = {name: Path(name).read_bytes() for name in names}
     try:
@@ -430,6 +492,16 @@ def _working(battery: Battery) -> None:
         "cli: predict to the screen",
         lambda: _with_files("predict", "m.setwise", "t.csv"),
         lambda done: done.out.count("\n") == len(pandas()) + 1,
+    )
+    battery.warned(
+        "cli: a column of predictions is replaced",
+        lambda: (model_file(), cli("predict", "m.setwise", csv(probability=1.0)))[1],
+        "probability",
+    )
+    battery.right(
+        "cli: blank lines at the end",
+        lambda: fit(text(good_csv() + "\n\n")),
+        lambda done: done.code == 0,
     )
     battery.warned(
         "cli: a leak is said",

@@ -66,9 +66,9 @@ TABLES = {
         {"items": ["cost"], "on_duplicate": "keep"},
         ["column 'cost'", "row 1 has 'n/a'", "correct it"],
     ),
-    "numbers written as text": (
+    "blanks around numbers": (
         GOOD.replace("red", '"1"').replace("blue", '"2 "'), {"items": ["brand"]},
-        ["column 'brand'", "numbers written as text", "convert it", "category(brand)"],
+        ["column 'brand'", "with blanks around them, such as '2 ' at row 1", "remove the blanks"],
     ),
     "not a number": (
         good("2.0", "NaN"), {}, ["column 'cost'", "not a number at row 2", "impute(cost)"],
@@ -122,14 +122,15 @@ TABLES = {
         good("blue,40,2,1", "blue,40,2,2"), {}, ["chosen column 'taken' is 2 at row 2", "0 or 1"],
     ),
     "chosen is missing": (
-        good("blue,40,2,1", "blue,40,2,"), {}, ["chosen column 'taken' is nan at row 2", "0 or 1"],
+        good("blue,40,2,1", "blue,40,2,"), {},
+        ["chosen column 'taken' is missing at row 2", "0 or 1"],
     ),
     "chosen is text": (
         good("blue,40,2,1", "blue,40,2,x"), {}, ["column 'taken'", "row 2 has 'x'", "correct it"],
     ),
     "chosen is words": (
         GOOD.replace(",1\n", ",yes\n").replace(",0\n", ",no\n"), {},
-        ["chosen column 'taken' is a category", "must hold 0 and 1"],
+        ["chosen column 'taken' holds text", "must hold 0 and 1"],
     ),
     "duplicated rows": (
         good("2,2.0", "1,3.5,red,30,1,0\n2,2.0"), {},
@@ -379,7 +380,7 @@ def test_a_mistyped_data_set_lists_the_names(tmp_path, refused):
         (pl.LazyFrame({"a": [1]}), ["from a LazyFrame", "call its .collect()"]),
         ({}, ["the table is empty"]),
         ({"trip": [1, 1], "cost": [1.0]}, ["the columns differ in length", "'cost': 1"]),
-        ({"trip": [1, 1], "cost": 1.0}, ["column 'cost' has shape ()", "one value per row"]),
+        ({"trip": [1, 1], "cost": 1.0}, ["column 'cost' is of type float", "one value per row"]),
         ({"trip": [1], "cost": np.ones((1, 2))}, ["column 'cost' has shape (1, 2)"]),
         (pd.DataFrame({"trip": [1], 7: [1.0]}), ["a column named 7", "names must be text"]),
         (pd.DataFrame([[1, 2]], columns=["trip", "trip"]), ["the same name", "rename one"]),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
-ROOMS = ("tables", "arguments", "commands", "files")
+ROOMS = ("tables", "formats", "arguments", "commands", "files")
 
 
 def run(room: str, *wanted: str) -> dict[str, tuple[bool, str]]:

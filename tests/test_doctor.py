@@ -457,7 +457,7 @@ def test_pandas_frames_are_examined_as_polars_frames_are():
         (TABLE, {"items": []}, "must be the name of a column, or a list of names"),
         (TABLE, {"items": ["price", "log(price)"]}, "named twice"),
         (TABLE, {"items": ["trip"]}, "is the set column"),
-        (TABLE, {"chosen": None}, "chosen is missing"),
+        (TABLE, {"chosen": None}, r"chosen= \(--chosen\) is missing"),
         (TABLE, {"context": ["popularity(stars)"]}, "popularity is for items"),
         (7, {}, "cannot read choices from int"),
         ("no such file.csv", {}, "there is no file"),

@@ -668,7 +668,7 @@ def test_masked_values_are_missing():
         (pd.Series([1.0]), "cannot read choices from Series"),
         ({"s": [1], "x": [1.0], 3: [1], "3": [2]}, "two columns of the mapping are named '3'"),
         (pd.DataFrame([[1, 2]], columns=pd.MultiIndex.from_tuples([("a", "s"), ("a", "x")])),
-         "names must be text; join the levels"),
+         "names must be text: join the levels"),
     ],
 )  # fmt: skip
 def test_objects_that_are_no_tables_say_what_to_do(table, words):
@@ -713,7 +713,7 @@ def test_spaces_in_expressions_do_not_matter():
     "ids",
     [
         np.array([10**19, 10**19 + 1], np.uint64), [10**20, 10**20 + 1], [-(2**63) - 1, 2**63],
-        [2**53 + 1, 2**53], [Decimal(1), Decimal(2)], [1.5, 2.5], ["a", ""], ["x", 1],
+        [2**53 + 1, 2**53], [Decimal(1), Decimal(2)], [1.5, 2.5], ["a", "-"], ["x", 1],
     ],
 )  # fmt: skip
 def test_large_ids_stay_apart(frame, ids):
@@ -785,15 +785,18 @@ def test_moments_that_sort_wrongly_are_refused(moments):
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        (["no", "yes", "yes", "no"], "is a category, such as 'no' at row 0; it must hold 0 and 1"),
+        (
+            ["no", "yes", "yes", "no"],
+            "holds text or categories, such as 'no' at row 0; it must hold 0 and 1",
+        ),
         (["False", "True", "True", "False"], "such as 'False' at row 0"),
         (["0", "1", "1", "0"], "numbers written as text; convert it to numbers"),
         ([0, 2, 2, 0], "is 2 at row 1"),
         ([0, -1, -1, 0], "is -1 at row 1"),
         ([0, 0.5, 0.5, 0], "is 0.5 at row 1"),
-        ([np.nan, 1, 1, np.nan], "is nan at row 0"),
-        ([None, True, True, None], "is nan at row 0"),
-        (np.arange(4).astype("M8[D]"), "is a date, such as '1970-01-01"),
+        ([np.nan, 1, 1, np.nan], "is missing at row 0"),
+        ([None, True, True, None], "is missing at row 0"),
+        (np.arange(4).astype("M8[D]"), "holds dates, such as '1970-01-01"),
     ],
 )
 def test_chosen_is_0_and_1(values, words):

@@ -15,7 +15,8 @@ import setwise as sw
 from setwise import InputError
 
 split_as_users_do = inspect.unwrap(sw.split)  # without the checks of types that tests have
-SHARES = st.lists(st.floats(0.1, 1.0), min_size=1, max_size=3)
+WHOLE = st.lists(st.integers(1, 9), min_size=1, max_size=3)
+SHARES = WHOLE | WHOLE.map(lambda parts: [part / sum(parts) for part in parts])
 
 
 def choices_of(groups, times=None):
@@ -118,6 +119,8 @@ def test_dates_and_names_split_too():
         ({"sizes": {0.5, 0.2}}, "must be a list or tuple"),
         ({"sizes": 0.5}, "sizes=0.5 must be a list or tuple"),
         ({"sizes": None}, "sizes=None must be a list or tuple"),
+        ({"sizes": (0.8,)}, r"sizes=\(0.8,\) add up to 0.8; fractions must add up to 1"),
+        ({"sizes": (0.5, 0.5, 0.5)}, "add up to 1.5; fractions must add up to 1"),
         ({"by": "user"}, "by='user' must be one of: set, group, time"),
         ({"by": None}, "by=None must be one of: set, group, time"),
         (

@@ -22,10 +22,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 SEEDS = 2**32
 """Seeds are below this: JAX's generators take 32 bits."""
+LARGEST = 2**31 - 1
+"""The largest count that is taken where no other limit is known."""
 
 
 def whole(least: int = 1, most: int | None = None) -> Check:
-    """A whole number; booleans and floats such as 2.0 are not.
+    """A whole number below 2**31; booleans and floats such as 2.0 are not.
 
     >>> whole(least=1)("epochs", 2.5)
     Traceback (most recent call last):
@@ -40,6 +42,8 @@ def whole(least: int = 1, most: int | None = None) -> Check:
             raise _refusal(name, value, allowed)
         if int(value) < least or (most is not None and int(value) > most):
             raise _refusal(name, value, allowed)
+        if most is None and int(value) > LARGEST:  # no count of anything; arrays would overflow
+            raise _refusal(name, value, f"{allowed} and at most {LARGEST}")
 
     return check
 
@@ -141,6 +145,8 @@ def path(name: str, value: Any) -> None:
     """
     if not isinstance(value, (str, os.PathLike)) or not str(value):
         raise _refusal(name, value, "a path, as a string or pathlib.Path")
+    if "\0" in str(value):
+        raise _refusal(name, value, "a path without NUL characters")
 
 
 def seed(name: str, value: Any) -> None:
@@ -197,7 +203,7 @@ def each(check: Check, least: int = 1) -> Check:
 
     def check_each(name: str, value: Any) -> None:
         listed = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
-        if not listed or len(value) < least:
+        if not listed or getattr(value, "ndim", 1) == 0 or len(value) < least:
             plural = "s" if least != 1 else ""
             raise _refusal(name, value, f"a list or tuple of at least {least} value{plural}")
         for place, one in enumerate(value):

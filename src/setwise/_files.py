@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from setwise._arguments import path as check_path
 from setwise._errors import InputError
 
 try:
@@ -31,6 +32,11 @@ _WORDS = {
     errno.ENOENT: "there is no such folder",
     errno.ENOTDIR: "its folder is a file",
 }
+ENDINGS = {
+    ".csv", ".tsv", ".txt", ".parquet", ".xlsx", ".xls", ".json", ".gz", ".zip", ".pdf", ".doc",
+    ".docx", ".png", ".jpg", ".svg", ".html", ".htm", ".onnx", ".setwise", ".setwise-data", ".py",
+}  # fmt: skip
+"""Endings of names that say what a file is."""
 _IN_TEXT = re.compile(r"\(os error (\d+)\)|\[Errno (\d+)\]")
 
 
@@ -64,12 +70,15 @@ def whole_file(path: str | Path, size: int | None = None) -> Iterator[Path]:
             part.unlink(missing_ok=True)
 
 
-def check_writable(path: str | Path, reads: Reads = ()) -> None:
+def check_writable(path: str | Path, reads: Reads = (), kind: str | None = None) -> None:
     """Refuse an output path that cannot be written, before hours of work and not after.
 
     A path that another process is writing is refused too. So is a file that the same command reads,
     under any name, through a link or within a folder. Remains of a killed process are removed.
+    ``kind`` is the ending of what is written, such as ".html": a name with the ending of another
+    kind of file is refused, such as a report named table.csv.
     """
+    check_path("path", path)
     path = Path(path)
     try:
         if path.is_dir():
@@ -90,6 +99,11 @@ def check_writable(path: str | Path, reads: Reads = ()) -> None:
         probe.unlink(missing_ok=True)
     except OSError as error:
         raise cannot_write(path, error) from None
+    if kind is not None and path.suffix.lower() in ENDINGS - {kind, kind.removesuffix("l")}:
+        raise InputError(
+            f"cannot write {path}: it would not be a {path.suffix} file; name a file that ends in "
+            f"{kind}"
+        )
 
 
 def check_outputs(paths: Reads, reads: Reads = ()) -> None:

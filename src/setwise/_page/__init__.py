@@ -107,7 +107,7 @@ Block = str | Heading | Code | Figure | PageTable | Details
 
 def write_page(path: str | Path, title: str, blocks: Sequence[Block]) -> None:
     """Write a page, whole or not at all."""
-    check_writable(path)
+    check_writable(path, kind=".html")
     content = _rendered("page.html", title=title, blocks=blocks).encode(errors="replace")
     with whole_file(path, len(content)) as part:
         part.write_bytes(content)

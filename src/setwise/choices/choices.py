@@ -260,6 +260,9 @@ class Choices:
         """The level names of an item or context column; none if it is not a category."""
         if name in self.context:
             return self.context[name].levels or ()
+        if name not in self.columns:
+            known = ", ".join([*self.columns, *self.context])
+            raise InputError(f"there is no item or context column {name!r}; there are: {known}")
         if isinstance(self.columns, StoredColumns):
             return self.columns.stored[name].levels or ()
         return self.columns[name].levels or ()

@@ -16,6 +16,7 @@ EXACT = 2**53
 """Beyond, floats of 64 bits do not hold every whole number."""
 
 FEATURES = "features are numbers, booleans, text or dates"
+IDS = "ids are numbers, text or dates, so convert it, such as to text"
 
 _KINDS = {"b": "number", "i": "number", "u": "number", "f": "number", "M": "date", "U": "text",
           "O": "text", "T": "text"}  # of NumPy's types  # fmt: skip
@@ -78,10 +79,11 @@ def typed(
         as_category: whether the user says that the values are names.
         names: whether text is known to hold names, as in a model's training table.
     """
+    allowed = FEATURES if role in ("item", "context") else f"a {role} column holds numbers"
     if _holds_objects(series):
         series = _to_numpy(series)
         if series.dtype.kind == "O":
-            series = _from_objects(name, series, as_category)
+            series = _from_objects(name, series, as_category, allowed)
     dtype, declared = series.dtype, as_category or names
     if isinstance(series, np.ndarray):
         kind = _KINDS.get(dtype.kind, "")
@@ -90,7 +92,7 @@ def typed(
         declared = declared or named
     if not kind:
         raise WrongType(
-            f"column '{name}' has type {dtype}, but {FEATURES}", _remedy(dtype), column=name
+            f"column '{name}' has type {dtype}, but {allowed}", _remedy(dtype), column=name
         )
     if kind == "date" and not as_category:
         if getattr(dtype, "time_zone", None):  # the day on the local calendar, not at Greenwich
@@ -117,9 +119,7 @@ def identifiers(name: str, series: Any, role: str) -> Shaped[np.ndarray, " rows"
     values = _to_numpy(series)
     whose = f"{role} column '{name}'"
     if values.ndim != 1 or values.dtype.kind in "cV":
-        raise InputError(
-            f"{whose} has type {series.dtype}; ids are numbers, text or dates", column=name
-        )
+        raise InputError(f"{whose} has type {series.dtype}; {IDS}", column=name)
     absent = values != values if values.dtype.kind != "O" else is_none(values)
     if absent.any():
         row = int(np.argmax(absent))
@@ -132,6 +132,8 @@ def identifiers(name: str, series: Any, role: str) -> Shaped[np.ndarray, " rows"
         values = _plain_ids(name, role, series, values)
     if values.dtype.kind == "f":
         _refuse_rounded(name, role, values)
+    if values.dtype.kind == "U":
+        _refuse_blanks(name, role, values)
     if role == "time" and values.dtype.kind == "U":
         wrong = sorts_as_time(np.unique(values).tolist())
         if wrong is not None:
@@ -143,6 +145,28 @@ def identifiers(name: str, series: Any, role: str) -> Shaped[np.ndarray, " rows"
                 column=name,
             )
     return values
+
+
+def _refuse_blanks(name: str, role: str, values: Shaped[np.ndarray, " n"]) -> None:
+    """Refuse ids that are empty text, and those that differ in the blanks around them alone."""
+    whose, bare = f"{role} column '{name}'", np.strings.strip(values)
+    if (bare == "").any():
+        row = int(np.argmax(bare == ""))
+        raise InputError(
+            f"{whose} is empty text at row {row}; every row needs a {role} value",
+            row=row,
+            column=name,
+        )
+    padded = bare != values
+    if padded.any() and len(np.unique(bare)) < len(np.unique(values)):
+        mixed = padded & np.isin(bare, values[~padded])
+        row = int(np.argmax(mixed if mixed.any() else padded))
+        raise InputError(
+            f"{whose} is {str(values[row])!r} at row {row}, which differs from another id in "
+            "blanks alone; strip the blanks",
+            row=row,
+            column=name,
+        )
 
 
 def categories(series: Any) -> Column:
@@ -202,7 +226,8 @@ def _text_categories(text: Any) -> Column:
 def unmasked(values: Any) -> Shaped[np.ndarray, "..."]:
     """An array in which masked values are missing: NaN, NaT or None."""
     if not np.ma.isMaskedArray(values):
-        return np.asarray(values)
+        array = np.asarray(values)
+        return array.astype(object) if array.dtype.kind == "T" else array  # text of any length
     hidden, plain = np.ma.getmaskarray(values), np.asarray(values)
     if not hidden.any():
         return plain
@@ -316,11 +341,11 @@ def _families(
 
 
 def _from_objects(
-    name: str, values: Shaped[np.ndarray, " n"], as_category: bool
+    name: str, values: Shaped[np.ndarray, " n"], as_category: bool, allowed: str = FEATURES
 ) -> Shaped[np.ndarray, " n"]:
     """Python objects as numbers or dates where they all are, missing ones as NaN or NaT."""
     absent = is_none(values)
-    families = _families(name, f"column '{name}'", values, absent, FEATURES)
+    families = _families(name, f"column '{name}'", values, absent, allowed)
     if len(families) > 1 and not as_category:
         (one, first), (other, second) = sorted(families.items(), key=lambda found: found[1])[:2]
         raise WrongType(
@@ -339,8 +364,9 @@ def _from_objects(
             text = np.array([str(value) for value in values], object)
             text[absent] = None
             return text
-        floats = np.where(absent, np.nan, values).astype(np.float64)
-        if large:
+        pairs = zip(values, absent, strict=True)
+        floats = np.array([np.nan if gone else _float(value) for value, gone in pairs])
+        if large and np.isfinite(floats[large]).all():  # infinite ones are refused as such
             _refuse_collapsed(name, values[large], floats, large[0], values[large[0]])
         return floats
     if families.keys() == {"dates"}:
@@ -348,6 +374,14 @@ def _from_objects(
         dates[~absent] = _moments(values[~absent])
         return dates
     return values
+
+
+def _float(value: Any) -> float:
+    """A number as a float; whole numbers beyond the largest float are infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf if value > 0 else -np.inf
 
 
 def _moments(values: Shaped[np.ndarray, " n"]) -> list[Any]:
@@ -364,9 +398,7 @@ def _plain_ids(
     whose = f"{role} column '{name}'"
     nested = next((v for v in values if isinstance(v, (list, tuple, dict, np.ndarray))), None)
     if nested is not None:
-        raise InputError(
-            f"{whose} has type {series.dtype}; ids are numbers, text or dates", column=name
-        )
+        raise InputError(f"{whose} has type {series.dtype}; {IDS}", column=name)
     absent = np.zeros(len(values), bool)
     families = _families(name, whose, values, absent, "ids are numbers, text or dates")
     if families.keys() == {"numbers"}:

@@ -156,9 +156,10 @@ log(price)
         if found.column in columns or (call is None and opened == closed):
             return found  # whether the column is there is seen when it is read
         if opened > closed:
-            raise InputError(
-                f"feature '{text}' has a '(' without its ')'; write it as {text.strip()})"
+            whole = (
+                f"{text.strip()})" if not text.strip().endswith("(") else f"{text.strip()}price)"
             )
+            raise InputError(f"feature '{text}' has a '(' without its ')'; write it as {whole}")
         if opened < closed:
             raise InputError(f"feature '{text}' has a ')' too many; remove it")
         assert call is not None

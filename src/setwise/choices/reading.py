@@ -19,11 +19,12 @@ from setwise.choices.column_types import unmasked
 from setwise.choices.features import Feature, Roles, default_items
 from setwise.choices.schema import Schema
 from setwise.choices.table_files import CsvFormat
-from setwise.choices.tables import Table, listed, open_table, require_column
+from setwise.choices.tables import Table, listed, meant, open_table, require_column
 from setwise.choices.validation import Grouping, Irregular, marks, refuse, valid_column, with_choice
 
 SETS_IN_SAMPLE = 24
 ROWS_IN_SAMPLE = 2_400
+WEIGHTS_APART = 1e9
 
 
 def few(choices: Choices, sets: int = SETS_IN_SAMPLE) -> Choices:
@@ -216,7 +217,7 @@ def read_as(
     """
     if table.rows == 0:
         raise InputError("the table is empty; it needs at least one set of items")
-    check_roles(roles, table.names)
+    check_roles(roles, table.names, table.native)
     ids = table.ids(roles.set, "set")
     kept, duplicates = _without_duplicates(table, irregular, roles.set, ids)
     grouping = Grouping.of(roles.set, ids, kept)
@@ -260,8 +261,9 @@ def read_like(
     for feature in roles.items + roles.context:
         if feature.column not in opened.names:
             raise InputError(
-                f"feature column '{feature.column}' is missing; the model was trained with it "
-                f"(the table has: {listed(opened.names)})",
+                f"feature column '{feature.column}' is missing; the model was trained with it (the "
+                f"table has: {listed(opened.names)}); "
+                f"{meant(feature.column, opened.names, opened.native)}",
                 column=feature.column,
             )
     if irregular is None:  # prediction takes rows as they come
@@ -298,11 +300,11 @@ def from_matrix(
     return table, "set", None if chosen is None else "chosen", names
 
 
-def check_roles(roles: Roles, names: Sequence[str]) -> None:
+def check_roles(roles: Roles, names: Sequence[str], native: Any = None) -> None:
     """Refuse roles that the columns of a table cannot have."""
     for name, role in ((roles.set, "set"), (roles.chosen, "chosen"), (roles.weight, "weight")):
         if name is not None:
-            require_column(name, role, names)
+            require_column(name, role, names, native)
     if not roles.items:
         raise InputError("there are no item features; name at least one column in items")
     used = [feature.column for feature in roles.items + roles.context]
@@ -326,7 +328,7 @@ def check_roles(roles: Roles, names: Sequence[str]) -> None:
             )
     for features, role in ((roles.items, "item"), (roles.context, "context")):
         for feature in features:
-            require_column(feature.column, role, names)
+            require_column(feature.column, role, names, native)
 
 
 def _without_duplicates(
@@ -361,6 +363,9 @@ def _weights(table: Table, roles: Roles, grouping: Grouping) -> Float[np.ndarray
     refuse(roles.weight, column.values <= 0, "not positive", "weights are positive numbers")
     wide = (column.values > 1e30) | (column.values < 1e-30)
     refuse(roles.weight, wide, "outside 1e-30 to 1e30", "divide the weights by their mean")
+    tiny = column.values < column.values.max() / WEIGHTS_APART
+    what = f"less than a billionth of the largest weight, {column.values.max():g},"
+    refuse(roles.weight, tiny, what, "such sets count for nothing: correct the weights")
     return grouping.once_per_set(column, roles.weight).values.astype(np.float64)
 
 

@@ -156,7 +156,9 @@ class Schema:
             for feature in roles.context
         ]
         for one in [*items, *context]:
-            one.warn_of_one_level(choices.levels(one.feature.column), choices.rare)
+            levels = choices.levels(one.feature.column)
+            one.warn_of_one_level(levels, choices.rare)
+            one.warn_of_look_alikes(levels)
         width = sum(len(encoder.names) for encoder in items + context)
         plain = cls(
             roles, tuple(items), tuple(context), (0.0,) * width, (1.0,) * width, choices.outside

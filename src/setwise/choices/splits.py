@@ -1,7 +1,7 @@
 """Training, validation and test parts: whole sets, never rows."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,7 +22,8 @@ def split(
 
     Args:
         choices: what to split; a table has to be read first (:func:`setwise.read`).
-        sizes: one positive share per part; 50:25:25 is the paper's train, validation and test.
+        sizes: one positive share per part: fractions that add up to 1, or whole numbers such as
+            (50, 25, 25), the paper's train, validation and test.
         seed: of the random order; the same seed gives the same parts.
         by: "set" shuffles sets; "group" shuffles groups (``read(group=...)``), so that the same
             user is never on both sides; "time" cuts in order of ``read(time=...)``, training
@@ -38,7 +39,7 @@ def split(
             f"split needs Choices, not {type(choices).__name__}, whose rows would be torn from "
             "their sets; make them with setwise.read(table, set=..., chosen=...)"
         )
-    each(number(above=0, most=1e9))("sizes", sizes)
+    check_sizes(sizes)
     check_seed("seed", seed)
     one_of("set", "group", "time")("by", by)
     sizes, seed = tuple(sizes), int(seed)
@@ -55,6 +56,24 @@ def split(
         order = np.argsort(units, kind="stable")
     what = f"{len(choices)} sets in {int(units.max()) + 1} units of {by}"
     return _taken(choices, np.split(order, _cuts(units[order], sizes)), sizes, what)
+
+
+def check_sizes(sizes: Any) -> None:
+    """Refuse parts that are no shares: fractions that leave sets over, or that ask for too many.
+
+    >>> check_sizes((0.6, 0.2))
+    Traceback (most recent call last):
+    ...
+    setwise._errors.InputError: sizes=(0.6, 0.2) add up to 0.8; fractions must add up to 1, or \
+give whole numbers such as (50, 25, 25)
+    """
+    each(number(above=0, most=1e9))("sizes", sizes)
+    total = float(np.sum(sizes))
+    if any(one % 1 for one in sizes) and abs(total - 1) > 1e-6:
+        raise InputError(
+            f"sizes={tuple(float(one) for one in sizes)} add up to {total:g}; fractions must add "
+            "up to 1, or give whole numbers such as (50, 25, 25)"
+        )
 
 
 def _taken(

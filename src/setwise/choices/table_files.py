@@ -27,6 +27,20 @@ OTHER_FORMATS = {
     b"ARROW1": "an Arrow file",
     b"\x89HDF": "an HDF5 file",
     b"%PDF": "a PDF file",
+    b"BZh": "a bzip2 file",
+    b"\xfd7zXZ": "an xz file",
+    b"\x28\xb5\x2f\xfd": "a Zstandard file",
+    b"7z\xbc\xaf": "a 7z file",
+    b"\x80\x04": "a pickle file",
+    b"\x80\x05": "a pickle file",
+    b"<!DOCTYPE": "an HTML page",
+    b"<!doctype": "an HTML page",
+    b"<html": "an HTML page",
+    b"<?xml": "an XML file",
+    b'{"': "a JSON file",
+    b"[{": "a JSON file",
+    b"[\n": "a JSON file",
+    b"{\n": "a JSON file",
     b"SQLite format 3": "a SQLite file",
 }
 
@@ -53,7 +67,8 @@ class CsvFormat:
             one_of(".", ",")("decimal", self.decimal)
         if self.encoding is not None:
             try:
-                b"".decode(codecs.lookup(self.encoding).name)
+                codec = codecs.lookup(self.encoding).name
+                "a".encode(codec)  # which refuses codecs that are not of text, such as base64
             except (LookupError, TypeError, ValueError):
                 raise InputError(
                     f"encoding={self.encoding!r} must be the name of an encoding, such as "
@@ -141,12 +156,23 @@ def check_csv(path: Path, form: CsvFormat | None = None) -> None:
     sep = form.separator(path)
     header = next(csv.reader(io.StringIO(text, newline=""), delimiter=sep), [])
     _check_separator(path, text.splitlines()[:3], len(header), form, sep)
+    _check_header(path, header)
+
+
+def _check_header(path: Path, header: list[str]) -> None:
+    """Refuse names that stand for several columns, and first lines that are no header."""
+    if header[0].lower().startswith("sep="):
+        raise InputError(
+            f"{path} begins with the line {_cut(','.join(header))} for Excel; remove this line"
+        )
     twice = next((name for name, count in Counter(header).items() if count > 1), None)
     if twice is not None:
         numbers = [place + 1 for place, name in enumerate(header) if name == twice]
         named = f"columns named '{twice}'" if twice else "columns without a name"
         values = twice.replace(".", "", 1).isdigit()
         remedy = "add a header line" if values else "rename one"
+        if not twice:
+            remedy = "name them, or remove the lines above the header"
         raise InputError(
             f"{path} has several {named} (numbers {', '.join(map(str, numbers))}); {remedy}"
         )
@@ -165,7 +191,8 @@ def _check_separator(path: Path, lines: list[str], found: int, form: CsvFormat, 
     if count == 1:
         raise InputError(
             f"{path} has one column only, {_cut(line)}; a table has at least a set column and a "
-            "feature, so name the character between them with sep="
+            "feature, so remove lines above the header, or name the character between columns with "
+            "sep="
         )
     shown = r"\t" if most == "\t" else most
     raise InputError(
@@ -241,7 +268,9 @@ def _refuse_nul(path: Path, data: bytes) -> None:
     even, odd = data[0:2000:2].count(0), data[1:2000:2].count(0)
     if wide or max(even, odd) > 0.4 * min(len(data), 2000) / 2:
         name = "utf-16" if wide else "utf-16-be" if even > odd else "utf-16-le"
-        raise InputError(f'{path} is encoded as UTF-16; read it with encoding="{name}"')
+        if data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+            name = "utf-32"
+        raise InputError(f'{path} is encoded as {name[:6].upper()}; read it with encoding="{name}"')
     line = data.count(b"\n", 0, data.index(b"\0")) + 1
     raise InputError(f"{path} has a NUL byte in line {line}; remove it, or write the file again")
 
@@ -276,11 +305,32 @@ def _read_csv(path: Path, form: CsvFormat) -> Any:
             if looked_at[name].null_count() == len(looked_at)
             and frame[name].null_count() < len(frame)
         ]
-        frame = read(None) if late else frame
+        frame = _without_empty_end(read(None) if late else frame)
     if frame[:, -1].null_count() and _may_be_short(path, form, frame.width):
         _refuse_uneven(path, form, short=True)
     _refuse_ambiguous_dates(path, frame, read)
     return frame
+
+
+def ends_empty(path: Path) -> bool:
+    """Whether the last line of a file may hold no value: it is blank, or has commas alone."""
+    with _opened(path) as file:
+        if isinstance(file, gzip.GzipFile):  # whose end is known once all of it is read
+            return True
+        file.seek(0, io.SEEK_END)
+        file.seek(max(0, file.tell() - 4096))
+        last = file.read().removesuffix(b"\n").removesuffix(b"\r").rpartition(b"\n")[2]
+    return not last.strip(b"\r ,;\t")
+
+
+def _without_empty_end(frame: Any) -> Any:
+    """The frame without the rows at its end in which nothing is: blank lines, or Excel's ",,,"."""
+    import polars as pl
+
+    if not len(frame) or any(one is not None for one in frame.row(-1)):
+        return frame
+    full = frame.select(pl.any_horizontal(pl.all().is_not_null())).to_series()
+    return frame.head(int(full.arg_true().max() or 0) + 1) if full.any() else frame.head(0)
 
 
 def _refuse_ambiguous_dates(path: Path, frame: Any, read: Callable[..., Any]) -> None:

@@ -4,7 +4,9 @@ Frames of any library that narwhals reads come through narwhals, files through P
 imported only when it is needed.
 """
 
+import difflib
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,7 +35,7 @@ class Table:
 
     def series(self, name: str, role: str) -> Any:
         """A raw column, or an error that names its role."""
-        require_column(name, role, self._columns)
+        require_column(name, role, self._columns, self.native)
         return self._columns[name]
 
     def ids(self, name: str, role: str) -> Shaped[np.ndarray, " rows"]:
@@ -59,8 +61,17 @@ class Table:
         frame = nw.from_native(self.native, eager_only=True)
         try:
             repeats = frame.is_duplicated().any()
-        except TypeError:  # pandas cannot compare lists and dictionaries; their text can be
+        except (TypeError, NotImplementedError):  # lists and dictionaries; their text can be
             frame = frame.with_columns(selectors.by_dtype(nw.Object).cast(nw.String))
+            nested = [name for name in frame.columns if frame[name].dtype.is_nested()]
+            texts = {name: [str(one) for one in frame[name].to_list()] for name in nested}
+            space = nw.get_native_namespace(frame)
+            frame = frame.with_columns(
+                *(
+                    nw.new_series(name, text, nw.String, backend=space)
+                    for name, text in texts.items()
+                )
+            )
             repeats = frame.is_duplicated().any()
         if not repeats:
             return np.zeros(self.rows, bool)
@@ -97,17 +108,24 @@ def open_table(source: Any, csv: CsvFormat | None = None) -> Table:
     except TypeError:
         raise InputError(_no_table(source)) from None
     except nw.exceptions.DuplicateError:
-        raise InputError("two columns of the frame have the same name; rename one") from None
+        twice = next((name for name, n in Counter(source.columns).items() if n > 1), "")
+        raise InputError(
+            f"two columns of the frame have the same name, {twice!r}; rename one"
+        ) from None
     for name in frame.columns:
         if not isinstance(name, str):
-            several = "; join the levels of its header" if isinstance(name, tuple) else ""
-            raise InputError(f"the frame has a column named {name!r}; names must be text{several}")
+            remedy = "join the levels of its header" if isinstance(name, tuple) else "rename it"
+            raise InputError(
+                f"the frame has a column named {name!r}; names must be text: {remedy}, such as "
+                "table.columns = [str(name) for name in table.columns]"
+            )
     columns = {name: frame[name] for name in frame.columns}
     return Table(columns, len(frame), source)
 
 
 def _from_mapping(source: Mapping[Any, Any]) -> Table:
     columns: dict[str, np.ndarray] = {}
+    _refuse_unaligned(source)
     for key, values in source.items():
         name = str(key)
         if name in columns:
@@ -121,6 +139,23 @@ def _from_mapping(source: Mapping[Any, Any]) -> Table:
     return Table(columns, next(iter(lengths.values()), 0))
 
 
+def _refuse_unaligned(source: Mapping[Any, Any]) -> None:
+    """Refuse pandas series whose indexes differ: their values are taken in order, not by index."""
+    indexes: dict[str, Any] = {
+        str(name): values.index
+        for name, values in source.items()
+        if hasattr(getattr(values, "index", None), "equals")
+    }
+    first = next(iter(indexes), "")
+    for name, index in indexes.items():
+        if len(index) == len(indexes[first]) and not index.equals(indexes[first]):
+            raise InputError(
+                f"columns '{first}' and '{name}' of the mapping have different indexes; make them "
+                "a frame with pandas.DataFrame(table), or give their .to_numpy()",
+                column=name,
+            )
+
+
 def _array(name: str, values: Any) -> Shaped[np.ndarray, " rows"]:
     """One column of a mapping; a list that mixes text and others keeps its objects."""
     try:
@@ -131,8 +166,9 @@ def _array(name: str, values: Any) -> Shaped[np.ndarray, " rows"]:
             column=name,
         ) from None
     if array.ndim != 1:
+        what = f"has shape {array.shape}" if array.ndim else f"is of type {type(values).__name__}"
         raise InputError(
-            f"column '{name}' has shape {array.shape}; each column needs one value per row",
+            f"column '{name}' {what}; each column needs one value per row, as a list or an array",
             column=name,
         )
     plain = array.dtype.kind != "U" or not isinstance(values, (list, tuple))
@@ -153,6 +189,11 @@ def _no_table(source: Any) -> str:
             f"cannot read choices from a sparse matrix ({kind}); give table.toarray(), or a frame "
             "with named columns"
         )
+    if isinstance(source, (list, tuple)) and source and isinstance(source[0], (str, Path)):
+        return (
+            f"cannot read choices from a {kind} of paths; read each with polars.read_csv or "
+            "read_parquet and give polars.concat of the frames"
+        )
     if isinstance(source, (list, tuple)):
         records = source and isinstance(source[0], Mapping)
         remedy = "polars.DataFrame(table)" if records else "numpy.asarray(table)"
@@ -163,13 +204,36 @@ def _no_table(source: Any) -> str:
     )
 
 
-def require_column(name: str, role: str, names: Collection[str]) -> None:
-    """Refuse a column that is not among the table's."""
+def require_column(name: str, role: str, names: Collection[str], native: Any = None) -> None:
+    """Refuse a column that is not among the table's; ``native`` is its frame, if it is one.
+
+    >>> require_column("Price", "item", ["trip", "price"])
+    Traceback (most recent call last):
+    ...
+    setwise._errors.InputError: item column 'Price' is not in the table; it has: trip, price; did \
+you mean 'price'?
+    """
     if name not in names:
+        shown = name if len(name) <= 60 else f"{name[:57]}..."
         raise InputError(
-            f"{role} column '{name}' is not in the table; it has: {listed(list(names))}",
+            f"{role} column '{shown}' is not in the table; it has: {listed(list(names))}; "
+            f"{meant(name, names, native)}",
             column=name,
         )
+
+
+def meant(name: str, names: Collection[str], native: Any = None) -> str:
+    """What may have been meant by the name of a column that is not there, and what to do."""
+    if name in getattr(getattr(native, "index", None), "names", ()):
+        return f"{name} is in the frame's index: call reset_index() first"
+    plain = {one.strip().casefold(): one for one in reversed(list(names))}
+    close = difflib.get_close_matches(name.strip().casefold(), plain, n=1, cutoff=0.75)
+    if close:
+        return f"did you mean {plain[close[0]]!r}?"
+    parts = [one.strip() for one in re.split(r"[,;+]", name)]
+    if len(parts) > 1 and all(one in names for one in parts):
+        return f"give several columns as a list, {parts} (in a command, {','.join(parts)})"
+    return "name one of them"
 
 
 def listed(names: Sequence[str], most: int = 12) -> str:

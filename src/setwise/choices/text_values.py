@@ -5,6 +5,7 @@ them. So reading refuses them, with the format and the remedy, and ``setwise che
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,9 +16,11 @@ from setwise.choices.choices import Column
 
 LEVELS_LOOKED_AT = 1000
 MANY_LEVELS = 20_000
+MANY_NUMBERS = 10
+"""So many numbers with the same words behind them are a measure, not names such as "2 doors"."""
 
 _CURRENCY = (
-    r"[A-Z]{0,2}[$€£¥₹₽₩₺₫₪₴₦฿¢]|USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF"
+    r"[A-Z]{0,2}[$€£¥₹₽₩₺₫₪₴₦฿¢₿]|USD|EUR|GBP|CHF|JPY|CNY|RMB|INR|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF"
     r"|BRL|MXN|ZAR|KRW|TRY|HKD|SGD|ILS|kr\.?|zł|Kč|Ft|Rs\.?|Fr\.?"
 )
 _UNIT = (
@@ -29,7 +32,7 @@ _SPACES = " \u00a0\u2009\u202f"
 _BODY = {
     "plain": r"\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+",
     "thousands commas": r"\d{1,3}(?:,\d{3})+",
-    "thousands commas and points": r"\d{1,3}(?:,\d{3})+\.\d+",
+    "thousands commas and points": r"\d{1,3}(?:,\d{3})+\.\d+|\d{1,2}(?:,\d{2})+,\d{3}(?:\.\d+)?",
     "decimal commas": r"\d*,\d+",
     "thousands points and decimal commas": r"\d{1,3}(?:\.\d{3})+,\d+",
     "thousands points": r"\d{1,3}(?:\.\d{3}){2,}",
@@ -43,6 +46,11 @@ _DRESSED = re.compile(
     rf"(?:\s?(?P<percent>[%‰])|\s?(?P<after>{_CURRENCY})|\s?(?P<unit>{_UNIT})"
     rf"|\s?(?P<k>[kK])|\s(?P<letter>{_SINGLE_LETTER_UNIT}))?(?P<close>\))?"
 )
+_MEASURE = re.compile(  # the number, and what is around it
+    r"(?P<before>[~≈=\"'’]*)(?P<number>[-+−]?\d[\d.,/ ]*(?::\d\d){0,2})"
+    r"(?P<after>[^\d.,/: ][^\d]*| [^\d]+)?"
+)
+_DURATION = re.compile(r"(?:\d+\s?[dhms]\w*\s?){2,}")
 _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 _TIME = r"(?:[ T,]+\d{1,2}:\d{2}.*)?"
 _DATES = re.compile(
@@ -77,6 +85,7 @@ _FORMATS = {  # what a value has: how to say it, and the remedy
     "k": ("'k' for thousands", "write the thousands out"),
     "parentheses": ("parentheses for negative numbers", "write them with a minus sign"),
     "minus": ("a typographic minus sign", "write '-' instead"),
+    "blanks": ("blanks around them", "remove the blanks"),
 }
 
 
@@ -120,8 +129,9 @@ def mistyped_text(name: str, column: Column, names_allowed: bool = True) -> Mist
     numeric = np.array([one is not None for one in formats], bool)
     plain = np.array([_is_number(level) for level in levels], bool)
     if max(numeric.mean(), numeric[codes].mean()) <= 0.5:
-        return _dates(name, levels, column, plain, names)
-    if (numeric & ~plain).any():
+        dates = _dates(name, levels, column, plain, names)
+        return dates or _measures(name, levels, column, plain, names)
+    if any(formats):
         return _foreign(name, formats, column, plain, names)
     return _spoiled(name, levels, column, plain, names)
 
@@ -146,9 +156,10 @@ def number_format(text: str) -> frozenset[str] | None:
     >>> number_format("3-star") is None
     True
     """
+    blanks = {"blanks"} if text != text.strip() else set()
     text = text.strip()
     if _is_number(text):
-        return frozenset()
+        return frozenset(blanks)
     match = _DRESSED.fullmatch(text)
     if match is None or (match["open"] is None) != (match["close"] is None):
         return None
@@ -168,7 +179,7 @@ def number_format(text: str) -> frozenset[str] | None:
     }
     if body == "decimal commas":
         found[body] = True
-    return frozenset(name for name, has in found.items() if has)
+    return frozenset({name for name, has in found.items() if has} | blanks)
 
 
 def sorts_as_time(values: Sequence[str]) -> str | None:
@@ -196,7 +207,8 @@ def _spoiled(
     """Text that is mostly plain numbers is a number column with a bad value."""
     if plain.all():
         message = f"column '{name}' holds numbers written as text"
-        return MistypedText("numbers", message, f"convert it to numbers{names}", 0, plain)
+        remedy = f"convert it to numbers (in a CSV file, check decimal=){names}"
+        return MistypedText("numbers", message, remedy, 0, plain)
     row, value = _first(column, ~plain)
     return MistypedText(
         "numbers",
@@ -239,6 +251,53 @@ def _foreign(
         also = (other,)
     remedy = "; ".join(to_do for _, to_do in listed) + names
     return MistypedText("numbers", message, remedy, row, plain, also)
+
+
+def _measures(
+    name: str,
+    levels: Sequence[str],
+    column: Column,
+    plain: Bool[np.ndarray, " levels"],
+    names: str,
+) -> MistypedText | None:
+    """Many numbers with the same words around them, fractions, or times: "5 stars", "1:30"."""
+    looked_at = levels[:: max(1, len(levels) // LEVELS_LOOKED_AT)]
+    around = Counter(found for level in looked_at if (found := _around(level)) is not None)
+    if not around:
+        return None
+    frequent, count = around.most_common(1)[0]
+    if count < MANY_NUMBERS or count <= 0.5 * len(looked_at):
+        return None
+    value = next(level for level in looked_at if _around(level) == frequent)
+    row = int(np.argmax(column.values == list(levels).index(value)))
+    return MistypedText(
+        "numbers",
+        f"column '{name}' is text that looks like numbers, such as '{value}' at row {row}",
+        f"convert it to numbers{names}",
+        row,
+        plain,
+    )
+
+
+def _around(text: str) -> tuple[str, str] | None:
+    """What stands before and behind the number of a text; None if it is not one number.
+
+    Ranges such as 18-25 and limits such as >65 are names of classes.
+
+    >>> _around("12.5 USD/night"), _around("1:30"), _around("1h 30m")
+    (('', 'USD/night'), ('', ':'), ('', 'h m'))
+    >>> _around("18-25"), _around("Hotel 12"), _around("12 Main St 4")
+    (None, None, None)
+    """
+    text = text.strip()
+    if _DURATION.fullmatch(text):
+        return "", " ".join(re.findall(r"[^\d\s]+", text))
+    match = _MEASURE.fullmatch(text)
+    if match is None:
+        return None
+    signs = "".join(sign for sign in ":/" if sign in match["number"])
+    before, after = match["before"], (match["after"] or "").strip()
+    return (before, signs + after) if before or signs or after else None
 
 
 def _dates(

@@ -80,7 +80,8 @@ def valid_column(table: Table, feature: Feature, role: str, names: Collection[st
     column = table.column(name, role, feature.category, name in names)
     if feature.transform != "none" and column.kind != "number":
         raise InputError(
-            f"feature '{feature}' needs numbers, but column '{name}' is a {column.kind}",
+            f"feature '{feature}' needs numbers, but column '{name}' is a {column.kind}; "
+            f"convert it to numbers, or take {name} as it is",
             column=name,
         )
     missing = column.missing
@@ -151,17 +152,23 @@ def marks(table: Table, name: str) -> Bool[np.ndarray, " rows"]:
     """The chosen column as booleans, refusing anything but 0 and 1."""
     column = table.column(name, "chosen")
     if column.kind != "number":
+        what = "text or categories" if column.kind == "category" else "dates"
+        remedy = f"compare it with the word for chosen, such as table['{name}'] == 'yes'"
+        if set(column.levels or "?") <= {"0", "1"}:
+            remedy = f"convert it, such as table['{name}'].astype(int)"
         raise InputError(
-            f"chosen column '{name}' is a {column.kind}, such as '{column.text()[0]}' at row 0; it "
-            "must hold 0 and 1, or booleans",
+            f"chosen column '{name}' holds {what}, such as '{column.text()[0]}' at row 0; it must "
+            f"hold 0 and 1, or booleans: {remedy}",
             row=0,
             column=name,
         )
     wrong = ~np.isin(column.values, (0, 1))
     if wrong.any():
         row = int(np.argmax(wrong))
+        value = float(column.values[row])
+        found = "missing" if value != value else str(int(value) if value % 1 == 0 else value)
         raise InputError(
-            f"chosen column '{name}' is {column.values[row]:g} at row {row}; each row needs 0 or 1",
+            f"chosen column '{name}' is {found} at row {row}; each row needs 0 or 1",
             row=row,
             column=name,
         )

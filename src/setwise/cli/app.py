@@ -156,7 +156,7 @@ def fit(
     from setwise.choices.reading import few
     from setwise.estimators import configured
 
-    check_writable(out, source.reads())
+    check_writable(out, source.reads(), ".setwise")
     if checkpoint is not None:
         check_folder(checkpoint)
     machines = Machines(cluster, workers, min_workers)
@@ -279,10 +279,12 @@ def compare(
 
     Example: setwise compare swissmetro --splits 5 --report report.html
     """
-    from setwise._files import check_outputs
+    from setwise._files import check_outputs, check_writable
     from setwise.estimators import everyone, named
 
     check_outputs([report, tune.storage_file(storage) if trials else None], source.reads())
+    if report is not None:
+        check_writable(report, kind=".html")
     chosen = everyone() if models == "all" else names("--models", models)
     estimators = {name: named(name, preset) for name in chosen}
     choices = source.read(seed)

@@ -53,7 +53,7 @@ def check(
     from setwise.doctor import examine, write_page
 
     if report is not None:
-        check_writable(report, reads=[table])
+        check_writable(report, [table], ".html")
     opened, roles = _opened(table, csv_format(table, sep, decimal, encoding))
     given = {"set": set, "chosen": chosen}
     roles |= {name: value for name, value in given.items() if value is not None}

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from setwise._errors import InputError
 from setwise.cli import show
 from setwise.cli.source import Json, Outcome, RawName, View, seed_option
 
@@ -36,8 +37,10 @@ def listing(context: typer.Context, json: Json = False) -> None:
 def write(
     name: Annotated[str, typer.Argument(help="Name of a data set; 'setwise datasets' lists them.")],
     out: Annotated[Path, typer.Option(help="Parquet or CSV file to write.")],
-    sets: Annotated[int, typer.Option(help="Generated data: number of sets.")] = 1000,
-    seed: Annotated[int, seed_option("Generated data: seed.")] = 0,
+    sets: Annotated[
+        int | None, typer.Option(help="Generated data: number of sets. Default: 1000.")
+    ] = None,
+    seed: Annotated[int | None, seed_option("Generated data: seed. Default: 0.")] = None,
 ) -> None:
     """Write a data set to a file.
 
@@ -47,8 +50,14 @@ def write(
     from setwise.cli.tables import check_table, write_table
 
     check_table(out)
-    generated = room.find(name).kind == "generated"
-    frame = room.generate(name, sets, seed).table if generated else room.table(name)
+    if room.find(name).kind == "generated":
+        frame = room.generate(name, 1000 if sets is None else sets, seed or 0).table
+    elif sets is None and seed is None:
+        frame = room.table(name)
+    else:
+        raise InputError(
+            f"--sets and --seed are for generated data, and {name} is a table; leave them out"
+        )
     write_table(frame, out)
     show.note(f"wrote {out}: {len(frame):,} rows")
 
@@ -68,7 +77,6 @@ def imitate(
 
     Example: setwise datasets imitate expedia --sets 500 --out downloads
     """
-    from setwise._errors import InputError
     from setwise.paper import imitate
 
     if zipped and name == "amadeus":
@@ -99,7 +107,6 @@ def build(
 
     Example: setwise datasets build expedia --raw downloads --out expedia.setwise-data
     """
-    from setwise._errors import InputError
     from setwise.paper import build
 
     if outcome != "click" and name != "expedia":

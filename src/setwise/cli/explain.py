@@ -44,7 +44,7 @@ def explain(
     if where is not None and times is None:
         raise InputError("--where says which rows --times changes; give --times too")
     if report is not None:
-        check_writable(report, reads=[model, table])
+        check_writable(report, [model, table], ".html")
     form = csv_format(table, sep, decimal, encoding)
     estimator = load(model)
     data = open_choices(table).in_memory() if is_data_file(table) else read_table(table, form)

@@ -43,7 +43,7 @@ def predict(
     from setwise.choices import read_like
     from setwise.choices.table_files import is_there
     from setwise.cli.tables import check_table, csv_format, is_data_file, read_table, write_table
-    from setwise.scoring.prediction import Predictions, predict_file
+    from setwise.scoring.prediction import Predictions, predict_file, warn_of_replaced
 
     form = csv_format(table, sep, decimal, encoding)
     if is_there(table) and Path(table).is_dir():
@@ -62,6 +62,7 @@ def predict(
     if is_data_file(table):
         raise InputError(f"{table} is a data file; name a file for its predictions with --out")
     frame = read_table(table, form)
+    warn_of_replaced(frame.columns)
     found = Predictions.of_choices(scorer, read_like(scorer.schema, frame))
     frame = found.joined_to(frame)
     if json:

@@ -62,7 +62,7 @@ def rationalise(
     if seed is not None and random is None:
         raise InputError("--seed is only used with --random; give --random too, or leave it out")
     if report is not None:
-        check_writable(report)
+        check_writable(report, kind=".html")
     if choices is not None:
         given = ChoiceFunction.from_table(_table(choices))
     else:
@@ -130,7 +130,7 @@ def model(
     from setwise.paper.theory.model_report import examine_theory, write_theory_report
 
     if report is not None:
-        check_writable(report, reads=[model, table])
+        check_writable(report, [model, table], ".html")
     form = csv_format(table, sep, decimal, encoding)
     estimator = load(model)
     choices = (

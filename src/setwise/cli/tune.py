@@ -1,10 +1,12 @@
 """The command ``setwise tune``."""
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from setwise._errors import InputError
 from setwise.cli import show
 from setwise.cli.cluster import Cluster
 from setwise.cli.cluster import executor as executor_of
@@ -74,12 +76,15 @@ def tune(
 
     Example: setwise tune swissmetro --model sda --vary ensemble=1 --trials 50 --out tuned.setwise
     """
-    from setwise._files import check_outputs, kept_elsewhere
+    from setwise._files import check_outputs, check_writable, kept_elsewhere
     from setwise.comparison.comparison import tune_splits
     from setwise.estimators import named
     from setwise.tuning import Tuning, tunable, with_arguments
 
     check_outputs([out, plot, storage_file(storage)], source.reads())
+    for path, kind in ((out, ".setwise"), (plot, ".svg")):
+        if path is not None:
+            check_writable(path, kind=kind)
     name = space if space is not None else SPACES[preset]
     tuning = Tuning(trials, _space(name, vary or []), batch, pruning, storage, seed)
     estimator = tunable(named(model, preset))
@@ -119,7 +124,13 @@ def _say_what_trials_train(ensemble: int, space: "Space", model: str) -> None:
 def _space(name: str, vary: list[str]) -> "Space":
     from setwise import tuning
 
-    return dict(tuning.SPACES[name]) | dict(tuning.parse(text) for text in vary)
+    given = [tuning.parse(text) for text in vary]
+    for argument, count in Counter(argument for argument, _ in given).items():
+        if count > 1:
+            raise InputError(
+                f"--vary names {argument} {count} times; give all of its values at once"
+            )
+    return dict(tuning.SPACES[name]) | dict(given)
 
 
 def _draw(done: "list[TunedSplit]", plot: Path) -> None:

@@ -79,7 +79,7 @@ def violations(
 
     paths = [] if others is None else names("--others", others)
     if report is not None:
-        check_writable(report, reads=[model, table, *paths])
+        check_writable(report, [model, table, *paths], ".html")
     labels, moved = _names("--trials", trials, (3, 4)), _names("--decoy", decoy, (2,))
     _refuse(trials, moved, pair, table, paths)
     form = csv_format(table, sep, decimal, encoding)

@@ -100,20 +100,25 @@ def examine(
     [('error', 'no-choice', ('2',))]
     """
     tell = on_column or (lambda name, done, of: None)
+    stored = isinstance(table, (str, Path)) and Path(table).suffix.lower() == SUFFIX
+    if (stored or isinstance(table, Choices)) and any((set, chosen, items, context)):
+        label = table if stored else "a Choices"
+        raise InputError(
+            f"{label} knows the roles of its columns; leave set, chosen, items and context out"
+        )
     if isinstance(table, Choices):
         return _examine_choices(table, "choices", tell)
-    if isinstance(table, (str, Path)) and Path(table).suffix.lower() == SUFFIX:
-        if any((set, chosen, items, context)):
-            raise InputError(f"{table} knows the roles of its columns; leave set, chosen, items "
-                             "and context out")  # fmt: skip
+    if stored:
         verify(table)
         return _examine_choices(open_choices(table), str(table), tell)
     source = open_source(table)
     if set is None or chosen is None:
         role = "set" if set is None else "chosen"
-        raise InputError(f"{role} is missing: name the {role} column of {source.label}")
+        raise InputError(f"{role}= (--{role}) is missing: name the {role} column of {source.label}")
     items = [items] if isinstance(items, str) else items
     context = [context] if isinstance(context, str) else context
+    if set == chosen:
+        raise InputError(f"column '{set}' is given as set= and as chosen=; each needs its own")
     roles = asked_roles(source.names, items, context, set=set, chosen=chosen)
     check_roles(roles, source.names)
     features: dict[str, tuple[Feature, Role]] = {

@@ -14,7 +14,7 @@ import numpy as np
 
 from setwise.choices import Table, open_table
 from setwise.choices.column_types import is_none
-from setwise.choices.table_files import check_csv, is_csv, is_there, read_file, readable
+from setwise.choices.table_files import check_csv, ends_empty, is_csv, is_there, read_file, readable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -78,7 +78,11 @@ class CsvFile:
             self._head = pl.read_csv(path, n_rows=HEAD, infer_schema_length=HEAD, **options)
             self.names = self._head.columns
             lines = pl.scan_csv(path, glob=False, infer_schema=False)
-            self.rows = int(lines.select(pl.len()).collect().item())
+            count = pl.len()
+            if ends_empty(path):  # which reading leaves out
+                full = pl.any_horizontal(pl.all().is_not_null())
+                count = (pl.int_range(pl.len()).filter(full).max() + 1).fill_null(0)
+            self.rows = int(lines.select(count).collect().item())
 
     def each(self, names: list[str]) -> "Iterator[tuple[str, pl.Series]]":
         """These columns, one after the other."""
@@ -94,7 +98,7 @@ class CsvFile:
 
         with readable(self._path):
             frame = pl.read_csv(self._path, columns=names, infer_schema=False, glob=False)
-        return frame.select(names)
+        return frame.select(names).head(self.rows)
 
 
 Source = Frame | ParquetFile | CsvFile

@@ -23,9 +23,12 @@ from setwise.doctor.leaks import giveaways
 from setwise.metrics import Metrics, Outcomes, predicted
 from setwise.models import Model
 from setwise.scoring.model_file import Artifact
+from setwise.scoring.prediction import warn_of_replaced
 from setwise.scoring.tracing import traced
 from setwise.training import row_log_probabilities
 
+RANKED = ("probability", "rank")
+"""The columns that ``rank`` adds to a table."""
 FEWEST_SETS = 20
 """A model that makes no error in fewer sets may do so by chance."""
 
@@ -95,7 +98,16 @@ class Estimator(BaseEstimator):
             validation = comparable(trainable(validation, "validation"), choices)
         _arguments.optional(_arguments.path)("checkpoint", checkpoint)
         _arguments.optional(_arguments.flag)("progress", progress)
-        self._fit(choices, validation, None if checkpoint is None else Path(checkpoint), progress)
+        folder = None if checkpoint is None else Path(checkpoint)
+        try:
+            self._fit(choices, validation, folder, progress)
+        except Exception as error:
+            if "RESOURCE_EXHAUSTED" not in str(error):  # what JAX says of a full memory
+                raise
+            raise InputError(
+                f"the memory is too small to fit this {type(self).__name__} to {len(choices):,} "
+                "sets; use a smaller dimension, ensemble or batch_size, or fewer sets"
+            ) from error
         return self
 
     def check_arguments(self) -> None:
@@ -134,7 +146,8 @@ class Estimator(BaseEstimator):
         """Change arguments of ``__init__``; unknown ones are refused."""
         known = self.get_params(deep=False)
         for name in params:
-            if name.partition("__")[0] not in known:
+            own, _, inner = name.partition("__")
+            if own not in known or (inner and not hasattr(known[own], "set_params")):
                 raise InputError(
                     f"{type(self).__name__} has no argument '{name}'; it has: "
                     f"{', '.join(known) or 'none'}"
@@ -177,7 +190,9 @@ class Estimator(BaseEstimator):
         choices = self.as_choices(data)
         probability = self.row_probabilities(choices)
         order = np.lexsort((-probability, _segments.owners(choices.offsets)))
-        table = None if isinstance(data, Choices) else open_table(data).native
+        opened = None if isinstance(data, Choices) else open_table(data)
+        warn_of_replaced([*choices.columns] if opened is None else opened.names, RANKED)
+        table = None if opened is None else opened.native
         if table is None:
             import polars as pl
 

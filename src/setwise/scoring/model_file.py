@@ -48,7 +48,7 @@ class Artifact:
 
     def write(self, path: str | Path) -> None:
         """Write the file whole or not at all."""
-        check_writable(path)
+        check_writable(path, kind=".setwise")
         schema = self.schema.to_json()
         arrays = self.arrays | self.constants | _names_as_arrays(schema)
         arrays |= {f"{OF_REFERENCE}{name}": array for name, array in self.reference.items()}

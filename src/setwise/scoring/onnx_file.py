@@ -60,7 +60,7 @@ def export_onnx(model: str | Path, out: str | Path) -> dict[str, str]:
     {'column': 'cost', 'give': 'the number, as in the table'}
     """
     onnx = _onnx()
-    check_writable(out, reads=[model])
+    check_writable(out, reads=[model], kind=".onnx")
     artifact = Artifact.read(model)
     if artifact.graph is None:
         raise InputError(f"{model} {without_graph(artifact.estimator)}")

@@ -7,7 +7,8 @@ the file is read again next to them.
 """
 
 import os
-from collections.abc import Callable, Generator, Iterator
+import warnings
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain, pairwise
@@ -17,7 +18,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from setwise import _segments
-from setwise._errors import InputError
+from setwise._arguments import path as check_path
+from setwise._errors import DataWarning, InputError
 from setwise._executor import in_threads
 from setwise._files import cannot_write, check_writable, is_of_disk, scratch_folder, whole_file
 from setwise._shapes import Bool, Float, Int
@@ -257,6 +259,17 @@ def _as_levels(numbers: Any) -> Any:
 ADDED = Predictions._fields
 
 
+def warn_of_replaced(names: Iterable[str], added: Collection[str] = ADDED) -> None:
+    """Say that columns of a table have the names of those that are added, and are replaced."""
+    for name in (one for one in names if one in added):
+        warnings.warn(
+            f"the table has a column '{name}', which the predictions replace in what comes back; "
+            "rename it to keep both",
+            DataWarning,
+            stacklevel=4,
+        )
+
+
 class PredictionStore:
     """Keeps the predictions of a file's rows on disk; they may come in any order."""
 
@@ -376,6 +389,8 @@ def predict_file(
     (True, ['probability', 'predicted'], 100)
     """
     _check_model(model)
+    check_path("source", source)
+    check_path("out", out)
     source, out = Path(source), Path(out)
     _check_paths(source, out)
     write = _choices if source.suffix.lower() == SUFFIX else _parquet
@@ -416,6 +431,7 @@ def _parquet(model: RowModel, source: Path, out: Path, tell: OnRows) -> int:
     table = ParquetTable(source, model.schema)
     with naming_rows_of(source, np.zeros(1, np.int64)):
         read_like(model.schema, table.first_row())  # says which columns the file lacks
+    warn_of_replaced(table.names)
     cuts = table.cuts()
     if cuts is None:
         _scattered(model, table, out, tell)
