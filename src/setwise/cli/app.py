@@ -98,6 +98,7 @@ def everything(
     """
 
 
+BUDGET_HELP = "Seconds that training may take, for the model auto. Default: no limit."
 DIMENSION_HELP = "Number of score functions, l. Default: 24."
 ENSEMBLE_HELP = "Number of models to average. Default: 8 for sda, else 1."
 BATCH_SIZE_HELP = "Choice sets per training step. Default: 128."
@@ -118,7 +119,8 @@ Seed = Annotated[int, seed_option("Seed of the splits, the initial weights and t
 def fit(
     source: Source,
     out: Annotated[Path, typer.Option(help="Model file to write.")],
-    model: Annotated[str, typer.Option(help="Name of a model; see 'setwise models'.")] = "sda",
+    model: Annotated[str, typer.Option(help="Name of a model; see 'setwise models'.")] = "auto",
+    time_budget: Annotated[float | None, typer.Option(help=BUDGET_HELP)] = None,
     dimension: Annotated[int | None, typer.Option(help=DIMENSION_HELP)] = None,
     ensemble: Annotated[int | None, typer.Option(help=ENSEMBLE_HELP)] = None,
     epochs: Annotated[int | None, typer.Option(help=EPOCHS_HELP)] = None,
@@ -145,12 +147,14 @@ def fit(
 ) -> None:
     """Train a model on all sets of a table and write it to a file.
 
-    Models that stop early hold out a fifth of the sets (with --group, a fifth of the groups), and
-    the measures are of these sets. Other models are fitted to all sets. The file keeps some sets as
+    The default, auto, weighs logits, boosted trees and networks by how they predict sets that they
+    have not seen; every set trains some of them. Models that stop early hold out a fifth of the
+    sets (with --group, a fifth of the groups), and the measures are of these sets. Other models are
+    fitted to all sets. The file keeps some sets as
     examples for the page of 'setwise serve', and an MNL to compare the model with. With --sample 0
     it holds no row of the data. With --cluster all machines train the model together.
 
-    Example: setwise fit swissmetro --model sda --out swissmetro.setwise
+    Example: setwise fit swissmetro --out swissmetro.setwise
     """
     from setwise._files import check_folder, check_writable, kept_elsewhere
     from setwise.choices.reading import few
@@ -165,7 +169,7 @@ def fit(
         "weight_decay": weight_decay, "dropout": dropout, "patience": patience,
         "stop_on": stop_on, "objective": objective,
     }  # fmt: skip
-    estimator = configured(model, seed, dimension, training, ensemble)
+    estimator = configured(model, seed, dimension, training, ensemble, time_budget)
     choices = source.read(seed)
     show.dropped(choices)
     estimator = machines.fitted(estimator, choices, source, seed, checkpoint)
@@ -258,7 +262,7 @@ def compare(
         typer.Option(
             help="Names separated by commas, or 'all' (all but nested); see 'setwise models'."
         ),
-    ] = "mnl,sdw,sde,sda",
+    ] = "auto,sda,boosted_logit,mnl",
     splits: Annotated[int, typer.Option(help="Number of random 50:25:25 splits.")] = 5,
     split_by: Annotated[SplitBy, typer.Option(help=SPLIT_BY_HELP)] = "set",
     metric: Annotated[str, typer.Option(help="Measure to sort by, such as nll or top1.")] = "nll",
@@ -367,6 +371,8 @@ def _show_fit(estimator: Any, choices: Any, out: Path, json: bool) -> None:
     if json:
         inside = estimator.evaluate(fitted)
         found = {"held_out": apart and _as_json(apart), "in_sample": _as_json(inside)}
+        if hasattr(estimator, "summary"):
+            found["summary"] = estimator.summary().to_json()
         show.as_json({"model": str(out), "sets": len(choices), **found})
         return
     if hasattr(estimator, "summary"):

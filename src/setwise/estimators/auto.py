@@ -206,8 +206,8 @@ class Auto(Estimator):
     ) -> None:
         begun = time.monotonic()
         end = np.inf if self.time_budget is None else begun + self.time_budget
-        if validation is None and len(choices) > ENOUGH_SETS:
-            choices, validation = held_out(choices, int(self.seed))
+        if validation is None:
+            choices, validation = self.parts_of_fit(choices)
         schema, seen = Schema.learn(choices)
         parts = _parts(schema, seen, validation, self.seed)
         self.interrupted_, self.left_out_ = False, ""
@@ -217,10 +217,11 @@ class Auto(Estimator):
         self.schema_ = schema
         self._weigh(candidates, parts)
 
-    @property
-    def holds_out(self) -> bool:
-        """False: where no validation part is given, members are cross-fitted."""
-        return False
+    def parts_of_fit(self, choices: Choices) -> tuple[Choices, Choices | None]:
+        """All sets, which are cross-fitted; of very many, four fifths and the held-out rest."""
+        if len(choices) <= ENOUGH_SETS:
+            return choices, None
+        return held_out(choices, int(self.seed))
 
     def _solved(self, schema: Schema, parts: Sequence[Part]) -> Iterator[Candidate]:
         """Logits with a penalty that the validation sets choose."""

@@ -209,6 +209,7 @@ def configured(
     dimension: int | None,
     training: Mapping[str, Any],
     ensemble: int | None = None,
+    time_budget: float | None = None,
 ) -> Estimator:
     """The estimator of this name with some arguments changed; None leaves a default.
 
@@ -219,12 +220,13 @@ def configured(
     estimator = named(name)
     known = estimator.get_params(deep=False)
     changed = {key: value for key, value in training.items() if value is not None}
-    given = {"dimension": dimension, "ensemble": ensemble}
+    given = {"dimension": dimension, "ensemble": ensemble, "time_budget": time_budget}
     arguments: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     refused = [] if isinstance(estimator, TrainedEstimator) else list(changed)
     refused += [key for key in arguments if key not in known]
     if refused:
-        raise InputError(f"the model '{name}' has no {', '.join(refused)}; leave it out")
+        other = ", or choose another model, such as sda" if name == "auto" else ""
+        raise InputError(f"the model '{name}' has no {', '.join(refused)}; leave it out{other}")
     if "seed" in known:
         arguments["seed"] = seed
     estimator.set_params(**arguments)

@@ -46,5 +46,6 @@ def reference_mnl(estimator: Estimator, choices: Choices) -> Float32[np.ndarray,
 
 def _learned_from(estimator: Estimator, choices: Choices) -> Iterator[Choices]:
     yield trainable(choices)
-    if estimator.holds_out:
-        yield estimator.parts_of_fit(choices)[0]
+    fitted, held_out = estimator.parts_of_fit(choices)
+    if held_out is not None:
+        yield fitted
