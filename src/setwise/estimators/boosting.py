@@ -15,6 +15,7 @@ from setwise.choices import Choices, Encoded, Schema
 from setwise.estimators.base import FEWEST_SETS, Estimator, warn_if_perfect
 from setwise.estimators.basic import chosen_of, shares, temperature
 from setwise.metrics import Ranks
+from setwise.models import BoostedTrees
 from setwise.scoring.model_file import Artifact
 
 Objective = Literal["rank_xendcg", "lambdarank"]
@@ -141,6 +142,12 @@ class LambdaMART(Estimator):
 
     def _scores(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
         return self.model_.predict(_columns(encoded))
+
+    @property
+    def graph_model(self) -> BoostedTrees:
+        """The trees as a model; scores are divided by the temperature."""
+        width = self.schema_.width
+        return BoostedTrees.of(self.model_, width, within=False, times=1 / self.temperature_)
 
     def row_log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
         return _segments.log_softmax(self._scores(encoded) / self.temperature_, encoded.offsets)
