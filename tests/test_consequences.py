@@ -19,6 +19,7 @@ from setwise.consequences import (
     expected_shares,
     willingness_to_pay,
 )
+from setwise.consequences.elasticities import arcs
 from setwise.models import ZOO
 from test_violations import read, table, with_model
 
@@ -224,15 +225,51 @@ def test_nobody_leaves_for_a_column_that_does_not_matter():
     assert np.isnan(diversion_ratios(estimator, alone).of_set(0)).all()
 
 
-def test_trees_divert_when_items_leave_and_have_no_slope():
+def test_trees_divert_when_items_leave_or_change():
     pytest.importorskip("lightgbm")
     choices = read(positive([4] * 40))
     trees = sw.LambdaMART(threads=1, rounds=3, min_rows=5).fit(choices)
-    for refused in (elasticities, diversion_ratios):
-        with pytest.raises(sw.InputError, match="have no derivatives"):
-            refused(trees, choices, "cost")
     found, p = diversion_ratios(trees, choices), trees.predict_proba(choices)[:4]
     assert found.of_set(0)[1, 0] == pytest.approx(p[1] / (1 - p[0]))
+    by_cost = diversion_ratios(trees, choices, "cost")
+    assert "changed by 10%" in str(by_cost)
+    known = ~np.isnan(by_cost.pairs.values)
+    assert known.any()
+    np.testing.assert_allclose(by_cost.pairs.values[known & by_cost.pairs.same()], -1)
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_finite_changes_are_those_of_counterfactuals(outside):
+    """Of models with steps: set by set, with only one item changed."""
+    pytest.importorskip("lightgbm")
+    frame = positive([3, 2, 4] * 20, outside=outside)
+    choices = read(frame, outside)
+    trees = sw.LambdaMART(threads=1, rounds=5, min_rows=5).fit(choices)
+    found = elasticities(trees, choices, "cost", step=0.5)
+    assert found.step == 0.5
+    assert "arc elasticities" in str(found)
+    assert "50%" in str(found)
+    cost = frame["cost"].to_numpy()
+    for item in range(3):
+        ends = []
+        for factor in (1.5**-0.5, 1.5**0.5):
+            changed = cost.copy()
+            changed[item] *= factor
+            other = read(frame.with_columns(cost=pl.Series(changed)), outside)
+            ends.append(np.log(trees.predict_proba(other)[:3]))
+        expected = (ends[1] - ends[0]) / np.log(1.5)
+        np.testing.assert_allclose(found.of_set(0)[:3, item], expected, atol=1e-5)
+
+
+def test_a_long_arc_of_a_smooth_model_is_near_its_derivative():
+    choices = read(positive([4, 2] * 40))
+    model = sw.MNL().fit(choices)
+    exact = elasticities(model, choices, "cost")
+    near = arcs(model, choices, "cost", 0.01, relative=True)
+    np.testing.assert_allclose(near.pairs.values, exact.pairs.values, atol=2e-3)
+    np.testing.assert_allclose(near.probability, exact.probability, atol=1e-6)
+    assert exact.step is None
+    assert "arc" not in str(exact)
 
 
 # Shares

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import scored
 import setwise as sw
-from setwise import InputError, scoring
+from setwise import scoring
 from setwise.choices import Schema
 from setwise.cli import app
 from setwise.models import ZOO
@@ -306,11 +306,3 @@ def test_without_onnx_the_command_says_what_to_install(schema, tmp_path):
         "error: writing ONNX needs the package onnx: pip install 'setwise[export]'"
     )
     assert not (tmp_path / "a.onnx").exists()
-
-
-def test_trees_are_refused(schema, tmp_path):
-    path = tmp_path / "trees.setwise"
-    Artifact("LambdaMART", {}, schema, {}, {"trees": np.zeros(1, np.uint8)}).write(path)
-    with pytest.raises(InputError, match=r"holds trees.*setwise.load"):
-        export_onnx(path, tmp_path / "trees.onnx")
-    assert not (tmp_path / "trees.onnx").exists()

@@ -218,13 +218,13 @@ def test_a_file_without_a_graph_says_what_to_do(trained, tmp_path):
     assert scoring.load_scorer(path).estimator == "MNL"
 
 
-def test_trees_say_what_to_do(trained, tmp_path):
-    schema = trained("mnl")[0].schema_
-    Artifact("LambdaMART", {}, schema, {}, {"trees": np.zeros(1, np.uint8)}).write(
-        tmp_path / "trees.setwise"
-    )
-    with pytest.raises(InputError, match=r"holds trees.*setwise.load"):
-        scoring.load_scorer(tmp_path / "trees.setwise")
+def test_rankers_of_trees_score_without_lightgbm(tmp_path):
+    pytest.importorskip("lightgbm")
+    choices = scored.read(scored.rows([3, 4, 5] * 20))
+    model = sw.LambdaMART(threads=1, rounds=9, min_rows=3).fit(choices, choices)
+    model.save(tmp_path / "trees.setwise")
+    found = scoring.load_scorer(tmp_path / "trees.setwise").predict_proba(choices)
+    np.testing.assert_allclose(found, model.predict_proba(choices), rtol=0, atol=1e-6)
 
 
 def test_a_model_that_cannot_be_traced_is_saved_with_a_warning(trained, tmp_path, monkeypatch):

@@ -11,11 +11,14 @@ from setwise._arguments import checked, columns, optional, text
 from setwise._page import notebook_html
 from setwise.choices.alternatives import Alternatives
 from setwise.consequences.derived_columns import BOTH, warn_of_derived
-from setwise.consequences.elasticities import sensitivity
+from setwise.consequences.elasticities import STEP, arcs, sensitivity
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
 from setwise.estimators.removals import probability_changes
 from setwise.metrics.pairs import LevelMatrix, Pairs
+
+ROUNDING = 1e-6
+"""Finite changes of probabilities below this are rounding errors of single precision."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +33,8 @@ class Diversions:
     pairs: Pairs
     between: LevelMatrix | None
     """By alternatives, where ``by`` names them; D_ll is what goes to other items of l."""
+    step: float | None = None
+    """The relative change of the column; None for derivatives, or where items were taken away."""
 
     def of_set(self, number: int) -> Float[np.ndarray, "a b"]:
         """The matrix of one set."""
@@ -58,6 +63,8 @@ class Diversions:
 
     def _head(self) -> str:
         how = "by taking items away" if self.column is None else f"by '{self.column}'"
+        if self.step is not None:
+            how += f" (changed by {self.step:.0%}: the model has steps and no derivatives)"
         return f"diversion ratios {how}, {len(self.pairs):,} sets: from the column to the row"
 
 
@@ -75,10 +82,11 @@ def diversion_ratios(
 
     For the MNL both are P(a) / (1 - P(b)). Those of alternatives are quotients of sums: over all
     sets and items, by the sets' weights, of what comes to k over what leaves l. NaN where nobody
-    leaves: the column does not matter to b, or b is alone.
+    leaves: the column does not matter to b, or b is alone. Models with trees have no derivatives:
+    there x_b changes by 10 % in all, and D_ab is the quotient of the changes of P(a) and P(b).
 
     Args:
-        estimator: a fitted model; with a column, one that has derivatives.
+        estimator: a fitted model.
         data: a :class:`~setwise.Choices` or any table with the columns of the training table.
         column: a number among the item features to change a little; without one, b leaves.
         by: a column whose levels are alternatives, or several 0/1 columns that tell them apart.
@@ -89,17 +97,22 @@ def diversion_ratios(
     [0.5, -1.0, 0.5]
     """
     choices = estimator.as_choices(data)
+    step = None if column is None or estimator.differentiable else STEP
     if column is None:
         gains = probability_changes(estimator, choices).pairs
     else:
-        found = sensitivity(estimator, choices, column, relative=False)
         warn_of_derived(estimator, choices, [column], BOTH)
-        slopes = found.pairs
-        change = slopes.values * slopes.of_rows(found.probability)
-        gains = Pairs(change, slopes.rows, slopes.columns)
+        if step is None:
+            found = sensitivity(estimator, choices, column, relative=False)
+            slopes = found.pairs
+            change = slopes.values * slopes.of_rows(found.probability)
+            gains = Pairs(change, slopes.rows, slopes.columns)
+        else:
+            gains = arcs(estimator, choices, column, step, relative=False).pairs
     own = gains.own()
+    nothing = own == 0 if step is None else np.abs(own) < ROUNDING
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.where(own == 0, np.nan, -gains.values / own)
+        ratio = np.where(nothing, np.nan, -gains.values / own)
     between = None
     if by is not None:
         known = Alternatives.of(data, choices, by, estimator.schema_.outside)
@@ -109,4 +122,4 @@ def diversion_ratios(
         above = gains.between(known.codes, levels, apart=True)
         below = kept.between(known.codes, levels, apart=False).sum(1, keepdims=True)
         between = LevelMatrix.ratio(known.names, above * each, -below * each)
-    return Diversions(column, Pairs(ratio, gains.rows, gains.columns), between)
+    return Diversions(column, Pairs(ratio, gains.rows, gains.columns), between, step)

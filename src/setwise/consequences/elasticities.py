@@ -5,6 +5,9 @@ Models see standardised numbers. A column x becomes z = (t(x) - mean) / scale wi
 log, log1p or sqrt, so that d/dx = t'(x)/scale d/dz, and d/d log x = x t'(x)/scale d/dz. The
 derivative in z is JAX's, by automatic differentiation in forward mode: all b of a set at once, in
 double precision, since single precision loses d log P where P is near 1.
+
+Models with trees have no derivatives. There elasticities are those of an arc: x is divided and
+multiplied by the root of 1.1, and the change of log P is divided by that of log x.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,13 +21,14 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from setwise import _masked
-from setwise._arguments import checked, columns, optional, text
+from setwise._arguments import checked, columns, number, optional, text
 from setwise._errors import InputError
 from setwise._page import notebook_html
-from setwise._segments import offsets_of
+from setwise._segments import offsets_of, positions
 from setwise._types import Array, Items, Mask
 from setwise.choices import Choices, Encoded, Schema
 from setwise.choices.alternatives import Alternatives
+from setwise.choices.columns import rows_of
 from setwise.consequences.derived_columns import BOTH, warn_of_derived
 from setwise.consequences.shares import of_sets
 from setwise.estimators import Estimator
@@ -46,15 +50,9 @@ LOG_SLOPES: Mapping[str, Callable[[Values], Values]] = {
 """x t'(x) of each transform: what one per cent more does to t(x), per hundredth."""
 
 
-def check_differentiable(estimator: Estimator) -> None:
-    """Refuse models whose probabilities have no slope."""
-    if not estimator.has_jax_model:
-        raise InputError(
-            f"the probabilities of {type(estimator).__name__} are flat between the cuts of its "
-            "trees and jump at them, so that they have no derivatives; ask for a finite change "
-            "with counterfactual(model, data, Reprice(column, 1.01)), or for diversion_ratios "
-            "without a column, which takes items away"
-        )
+STEP = 0.1
+"""The relative change over which models with steps are asked."""
+ROWS_AT_A_TIME = 1 << 17
 
 
 def place_of(schema: Schema, column: str) -> tuple[int, str]:
@@ -85,7 +83,6 @@ def sensitivity(estimator: Estimator, choices: Choices, column: str, relative: b
 
     NaN in the columns of items b whose x is missing (and was imputed): they have none to change.
     """
-    check_differentiable(estimator)
     schema = estimator.schema_
     place, transform = place_of(schema, column)
     rows = choices.sizes + int(schema.outside)
@@ -108,6 +105,70 @@ def sensitivity(estimator: Estimator, choices: Choices, column: str, relative: b
                 pairs.fill(sets_before + sets, slope * step[of_sets][:, :, None])
         sets_before, rows_before = sets_before + len(encoded), rows_before + len(encoded.items)
     return Responses(pairs, probability)
+
+
+TRANSFORMS: Mapping[str, Callable[[Values], Values]] = {
+    "none": lambda x: x,
+    "log": np.log,
+    "log1p": np.log1p,
+    "sqrt": np.sqrt,
+}
+
+
+def arcs(
+    estimator: Estimator, choices: Choices, column: str, step: float, relative: bool
+) -> Responses:
+    """How P(a) changes as x_b is scaled by 1 + step: for models with steps.
+
+    If ``relative``, (log P(a) after - log P(a) before) / log(1 + step), else P(a) after - P(a)
+    before. Before, x_b is divided by the root of 1 + step, and after, multiplied by it. NaN in the
+    columns of items b whose x is missing.
+    """
+    schema = estimator.schema_
+    place, transform = place_of(schema, column)
+    rows = choices.sizes + int(schema.outside)
+    pairs, probability = Pairs.empty(rows, choices.sizes), np.empty(int(rows.sum()))
+    sets_before = rows_before = 0
+    for block in choices.blocks():
+        encoded = schema.encode(block)
+        logs = estimator.row_log_probabilities(encoded)
+        probability[rows_before : rows_before + len(logs)] = np.exp(logs)
+        x = block.columns[column].values.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            ends = [
+                (TRANSFORMS[transform](x * factor) - schema.mean[place]) / schema.scale[place]
+                for factor in ((1 + step) ** -0.5, (1 + step) ** 0.5)
+            ]
+        own = np.flatnonzero(schema.real_rows(encoded))
+        of_set = np.searchsorted(encoded.offsets, own, "right") - 1
+        parts = np.cumsum(encoded.sizes[of_set]) // ROWS_AT_A_TIME
+        for some in np.split(np.arange(len(own)), np.flatnonzero(np.diff(parts)) + 1):
+            low, high = (
+                estimator.row_log_probabilities(
+                    _with_each(encoded, own[some], place, np.nan_to_num(end[some]))
+                ).astype(np.float64)
+                for end in ends
+            )
+            sets, sizes = of_set[some], encoded.sizes[of_set[some]]
+            change = (high - low) / np.log1p(step) if relative else np.exp(high) - np.exp(low)
+            change[np.repeat(np.isnan(x[some]), sizes)] = np.nan
+            causes = np.repeat(own[some] - encoded.offsets[sets], sizes)
+            of_rows = np.repeat(sets_before + sets, sizes)
+            pairs.put(of_rows, positions(offsets_of(sizes)), causes, change)
+        sets_before, rows_before = sets_before + len(encoded), rows_before + len(logs)
+    return Responses(pairs, probability)
+
+
+def _with_each(
+    encoded: Encoded, rows: Int[np.ndarray, " copies"], place: int, values: Values
+) -> Encoded:
+    """For each of these rows, a copy of its set in which the row's column has this value."""
+    sets = np.searchsorted(encoded.offsets, rows, "right") - 1
+    sizes = encoded.sizes[sets]
+    offsets = offsets_of(sizes)
+    items = encoded.items[rows_of(encoded.offsets[sets], sizes)]
+    items[offsets[:-1] + rows - encoded.offsets[sets], place] = values
+    return Encoded(items, encoded.context[sets], offsets, None, None)
 
 
 def _slopes(
@@ -155,6 +216,10 @@ AVERAGED = (
     "by the\nprobability of the item that responds"
 )
 
+ARC = (
+    "arc elasticities: the model has steps and no derivatives, so the column changes by {step:.0%}"
+)
+
 
 @dataclass(frozen=True, eq=False)
 class Elasticities:
@@ -167,10 +232,17 @@ class Elasticities:
     weight: Float[np.ndarray, " sets"] | None
     between: LevelMatrix | None
     """By alternatives, where ``by`` names them: elasticities of their expected shares."""
+    step: float | None = None
+    """The relative change of x over which they are arc elasticities; None for derivatives."""
 
     def of_set(self, number: int) -> Float[np.ndarray, "a b"]:
         """The matrix of one set."""
         return self.pairs.of_set(number)
+
+    @property
+    def note(self) -> str:
+        """How they were computed, where it is not by derivatives."""
+        return "" if self.step is None else ARC.format(step=self.step)
 
     @property
     def own(self) -> float:
@@ -207,7 +279,7 @@ class Elasticities:
             low, high = self.interval(own)
             rows.append([name, f"{mean:.4f}", f"[{low:.4f}, {high:.4f}]"])
         title = f"Elasticities with respect to '{self.column}', {len(self.pairs):,} sets"
-        table = notebook_html(["", "mean", "95% interval"], rows, title=title)
+        table = notebook_html(["", "mean", "95% interval"], rows, title=title, note=self.note)
         return table if self.between is None else table + self.between.html()
 
     def __str__(self) -> str:
@@ -216,7 +288,7 @@ class Elasticities:
             low, high = self.interval(own)
             mean = self.own if own else self.cross
             lines.append(f"{name:<6} {mean:>8.4f}  [{low:.4f}, {high:.4f}]")
-        lines.append(AVERAGED)
+        lines += [AVERAGED, self.note] if self.note else [AVERAGED]
         return "\n".join(lines if self.between is None else [*lines, str(self.between)])
 
     def _mean(self, which: Bool[np.ndarray, " pairs"]) -> float:
@@ -237,9 +309,14 @@ class Elasticities:
         return np.bincount(sets, values, count), np.bincount(sets, p, count)
 
 
-@checked(estimator=fitted, column=text, by=optional(columns))
+@checked(estimator=fitted, column=text, by=optional(columns), step=number(above=0))
 def elasticities(
-    estimator: Estimator, data: Any, column: str, by: str | Sequence[str] | None = None
+    estimator: Estimator,
+    data: Any,
+    column: str,
+    by: str | Sequence[str] | None = None,
+    *,
+    step: float = STEP,
 ) -> Elasticities:
     """Own and cross elasticities of all items of every set, by automatic differentiation.
 
@@ -257,13 +334,19 @@ def elasticities(
 
     by how many per cent the expected share of k changes when x of every l rises by one per cent.
 
+    Models with trees have steps and no derivatives. Theirs are arc elasticities, with x_b divided
+    and multiplied by the root of 1 + ``step``:
+
+        e_ab = (log P_s(a) after - log P_s(a) before) / log(1 + step).
+
     Args:
-        estimator: a fitted model of JAX's; trees have no derivatives and are refused.
+        estimator: a fitted model.
         data: a :class:`~setwise.Choices`, whose weights count, or any table with the columns of
             the training table.
         column: a number among the item features, by its name in the table. Where it is missing
             (and imputed), elasticities are NaN and do not count.
         by: a column whose levels are alternatives, or several 0/1 columns that tell them apart.
+        step: the relative change of the column for models with trees, 0.1 by default (10 %).
 
     >>> import setwise as sw
     >>> choices = sw.datasets.load("modecanada").sample(200)
@@ -272,7 +355,11 @@ def elasticities(
     True
     """
     choices = estimator.as_choices(data)
-    found = sensitivity(estimator, choices, column, relative=True)
+    arc = None if estimator.differentiable else step
+    if arc is None:
+        found = sensitivity(estimator, choices, column, relative=True)
+    else:
+        found = arcs(estimator, choices, column, arc, relative=True)
     warn_of_derived(estimator, choices, [column], BOTH)
     between = None
     if by is not None:
@@ -284,4 +371,4 @@ def elasticities(
         each = weight[:, None, None]
         above = moved.between(known.codes, levels, apart=False)
         between = LevelMatrix.ratio(known.names, above * each, shares * each)
-    return Elasticities(column, found.pairs, found.probability, choices.weight, between)
+    return Elasticities(column, found.pairs, found.probability, choices.weight, between, arc)

@@ -279,10 +279,8 @@ class Estimator(BaseEstimator):
         self.check_is_fitted()
         artifact = self._to_artifact()
         artifact = replace(artifact, params=_arguments.plain(artifact.params))
-        if not self.has_jax_model:  # trees are no operations on arrays
-            return artifact
         try:
-            return artifact.with_graph(*traced(self.model_, self.schema_.width))
+            return artifact.with_graph(*traced(self.graph_model, self.schema_.width))
         except InputError as error:  # what was trained is not lost for that
             warnings.warn(f"the file can be read with JAX only: {error}", stacklevel=3)
             return artifact
@@ -351,8 +349,18 @@ class Estimator(BaseEstimator):
 
     @property
     def has_jax_model(self) -> bool:
-        """Whether ``model_`` is a JAX model: it can be traced, differentiated and batched."""
+        """Whether ``model_`` is a JAX model: it can be traced and batched."""
         return isinstance(self.model_, Model)
+
+    @property
+    def graph_model(self) -> Model:
+        """The model whose graph a file holds."""
+        return self.model_
+
+    @property
+    def differentiable(self) -> bool:
+        """Whether probabilities have derivatives: with trees they are flat and jump."""
+        return self.has_jax_model and self.model_.differentiable
 
     def encoded_parts(self, choices: Choices) -> Iterator[Encoded]:
         """The choices as the numbers that the model sees, in parts that bound the memory.

@@ -347,6 +347,12 @@ class LambdaMART(Estimator):
     def _scores(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
         return self.model_.predict(rows_of(encoded))
 
+    @property
+    def graph_model(self) -> BoostedTrees:
+        """The trees as a model; scores are divided by the temperature."""
+        width = self.schema_.width
+        return BoostedTrees.of(self.model_, width, within=False, times=1 / self.temperature_)
+
     def row_log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
         return _segments.log_softmax(self._scores(encoded) / self.temperature_, encoded.offsets)
 

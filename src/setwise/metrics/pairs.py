@@ -47,6 +47,16 @@ class Pairs:
         flat = self._begins[sets][:, None, None] + within
         self.values[flat[real]] = tables[real]
 
+    def put(
+        self,
+        sets: Int[np.ndarray, " some"],
+        a: Int[np.ndarray, " some"],
+        b: Int[np.ndarray, " some"],
+        values: Float[np.ndarray, " some"],
+    ) -> None:
+        """Write the numbers of these pairs of items."""
+        self.values[self._begins[sets] + a * self.columns[sets] + b] = values
+
     @cached_property
     def _begins(self) -> Int[np.ndarray, " sets"]:
         """Where each set's matrix begins."""

@@ -112,7 +112,7 @@ def explain_model(
     """Elasticities, diversion ratios and what changes of the sets would do.
 
     Args:
-        estimator: a fitted model that has derivatives.
+        estimator: a fitted model.
         data: a :class:`~setwise.Choices` or any table with the columns of the training table.
         column: a number among the item features, such as the price.
         by: a column whose levels are alternatives, or several 0/1 columns that tell them apart.

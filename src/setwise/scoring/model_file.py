@@ -141,11 +141,6 @@ def _sample(sets: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def without_graph(estimator: str) -> str:
     """What to say of a model file that has no graph."""
-    if estimator == "LambdaMART":
-        return (
-            "holds trees, which are not operations on arrays: use setwise.load(...), or train a "
-            "model such as sda, which scores without its engine"
-        )
     return (
         f"holds a {estimator} without the graph of its scores, as older setwise wrote it; write "
         "it again: setwise.load(path).save(path)"
