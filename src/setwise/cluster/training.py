@@ -181,7 +181,7 @@ def fit_on_cluster(
     if not isinstance(estimator, TrainedEstimator):
         raise InputError(
             f"{type(estimator).__name__} is not trained by gradients, so machines cannot share its "
-            "training; fit it on one machine, without --cluster"
+            "training; fit it on one machine, without --cluster, or choose a model such as sda"
         )
     if min_workers < 1 or (workers is not None and workers < min_workers):
         raise InputError(

@@ -28,7 +28,7 @@ from setwise._segments import offsets_of, positions
 from setwise._types import Array, Items, Mask
 from setwise.choices import Choices, Encoded, Schema
 from setwise.choices.alternatives import Alternatives
-from setwise.choices.columns import rows_of
+from setwise.choices.choices import rows_of
 from setwise.consequences.derived_columns import BOTH, warn_of_derived
 from setwise.consequences.shares import of_sets
 from setwise.estimators import Estimator

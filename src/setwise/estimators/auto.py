@@ -25,6 +25,7 @@ from setwise.scoring.model_file import Artifact
 from setwise.training import Fit, Interrupted, Task, fit_population, resident_or_streamed
 from setwise.training import row_log_probabilities as log_probabilities
 from setwise.training.evaluation import select
+from setwise.training.processes import alone
 from setwise.training.progress import round_bar, training_bar
 from setwise.training.shards import stays_on_disk
 
@@ -193,7 +194,7 @@ class Auto(Estimator):
     interrupted_: bool
     left_out_: str
 
-    def __init__(self, *, time_budget: float | None = None, seed: int = 0):
+    def __init__(self, *, time_budget: int | float | None = None, seed: int = 0):
         self.time_budget = time_budget
         self.seed = seed
 
@@ -204,6 +205,10 @@ class Auto(Estimator):
         checkpoint: Path | None,
         progress: bool | None,
     ) -> None:
+        if not alone():
+            raise InputError(
+                "Auto does not train on several processes; choose a model that does, such as sda"
+            )
         begun = time.monotonic()
         end = np.inf if self.time_budget is None else begun + self.time_budget
         if validation is None:
@@ -246,8 +251,8 @@ class Auto(Estimator):
         progress: bool | None,
     ) -> Iterator[Candidate]:
         """Boosted trees of several settings."""
-        alone = end - begun < TO_COMPILE / (1 - FOR_TREES)  # there will be no networks
-        share = (1.0 if alone else FOR_TREES) * (end - begun) if end < np.inf else np.inf
+        no_networks = end - begun < TO_COMPILE / (1 - FOR_TREES)
+        share = (1.0 if no_networks else FOR_TREES) * (end - begun) if end < np.inf else np.inf
         left = len(TREES) * len(parts)
         for name, settings in TREES.items():
             first, models, log_p = time.monotonic(), [], []

@@ -20,7 +20,7 @@ from setwise.estimators.basic import chosen_of, shares, temperature
 from setwise.metrics import Ranks
 from setwise.models import BoostedTrees
 from setwise.scoring.model_file import Artifact
-from setwise.training.boosting import Boosting, OnRound, boost, lightgbm, rows_of
+from setwise.training.boosting import Boosting, OnRound, boost, lightgbm, tree_rows
 from setwise.training.progress import round_bar
 
 Objective = Literal["rank_xendcg", "lambdarank"]
@@ -102,11 +102,11 @@ class BoostedLogit(Estimator):
         *,
         within_set: bool = True,
         rounds: int = 2000,
-        learning_rate: float = 0.05,
+        learning_rate: int | float = 0.05,
         leaves: int = 31,
         min_rows: int = 20,
-        l2: float = 10.0,
-        columns: float = 0.5,
+        l2: int | float = 10.0,
+        columns: int | float = 0.5,
         random_splits: bool = False,
         monotone: Mapping[str, int] | None = None,
         patience: int = 40,
@@ -345,7 +345,7 @@ class LambdaMART(Estimator):
         }
 
     def _scores(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
-        return self.model_.predict(rows_of(encoded))
+        return self.model_.predict(tree_rows(encoded))
 
     @property
     def graph_model(self) -> BoostedTrees:
@@ -379,7 +379,7 @@ def _dataset(library: Any, encoded: Encoded, reference: Any = None) -> Any:
     label[encoded.offsets[:-1] + chosen_of(encoded)] = 1
     weight = _segments.spread(shares(encoded) * len(encoded), encoded.offsets)
     return library.Dataset(
-        rows_of(encoded),
+        tree_rows(encoded),
         label,
         reference=reference,
         group=encoded.sizes,

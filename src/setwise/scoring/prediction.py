@@ -8,7 +8,7 @@ the file is read again next to them.
 
 import os
 import warnings
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain, pairwise

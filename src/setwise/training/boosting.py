@@ -47,11 +47,11 @@ class Boosting:
     """
 
     rounds: int = 2000
-    learning_rate: float = 0.05
+    learning_rate: int | float = 0.05
     leaves: int = 31
     min_rows: int = 20
-    l2: float = 10.0
-    columns: float = 0.5
+    l2: int | float = 10.0
+    columns: int | float = 0.5
     random_splits: bool = False
     patience: int = 40
     threads: int = 0
@@ -82,7 +82,7 @@ def lightgbm() -> Any:
     return found
 
 
-def rows_of(encoded: Encoded) -> Float[np.ndarray, "rows width"]:
+def tree_rows(encoded: Encoded) -> Float[np.ndarray, "rows width"]:
     """Items with the context of their set, as the columns that a model sees."""
     context = _segments.spread(encoded.context, encoded.offsets)
     return np.hstack([encoded.items, context]).astype(np.float32, copy=False)
@@ -141,7 +141,7 @@ def boost(
 def _columns(
     encoded: Encoded, view: TreeView, blind: Int[np.ndarray, " some"]
 ) -> Float[np.ndarray, "rows columns"]:
-    columns = view.of_rows(rows_of(encoded), encoded.offsets)
+    columns = view.of_rows(tree_rows(encoded), encoded.offsets)
     columns[:, blind] = 0
     return columns
 
@@ -168,7 +168,7 @@ def _constrained(
 
 
 def _settings(options: Boosting, constraints: list[int] | None, rows: int) -> dict[str, Any]:
-    found = {
+    found: dict[str, Any] = {
         "learning_rate": options.learning_rate,
         "num_leaves": options.leaves,
         "min_data_in_leaf": options.min_rows,
