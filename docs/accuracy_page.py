@@ -25,7 +25,8 @@ KEPT = ("nll", "top1", *OF_ONE, *OF_ALL)
 SPLITS, ALL_SPLITS = 10, "all splits"
 TEST_SHARE = 0.25 / 0.5
 LEVEL = 0.05
-OURS, BASE = "sda", "default (one model)"
+OURS, BASE = "auto", "default (one model)"
+CALIBRATED = "sda"
 DATA = {
     "expedia-clicks": "Expedia clicks",
     "expedia-bookings": "Expedia bookings",
@@ -71,7 +72,7 @@ def whole(rows: Sequence[Row]) -> list[Row]:
         return bool(row["part"].endswith(ALL_SPLITS))
 
     def shown(row: Row) -> bool:
-        return (row["task"], row["model"]) == ("rivals", OURS)
+        return (row["task"], row["model"]) == ("rivals", CALIBRATED)
 
     splits: dict[tuple[str, ...], set[int]] = {}
     for row in rows:
@@ -112,10 +113,10 @@ def verdicts(values: dict[str, Any], sign: int) -> dict[str, str]:
     }
 
 
-def rivals(rows: Sequence[Row], metric: str) -> str:
+def rivals(rows: Sequence[Row], metric: str, task: str = "rivals") -> str:
     """Models by data sets: the mean over splits, and how each differs from ours."""
     scale, digits, sign = {"nll": (1, 3, -1), "top1": (100, 2, 1)}[metric]
-    columns = {data: by_model(rows, data, "rivals", "test", metric) for data in DATA}
+    columns = {data: by_model(rows, data, task, "test", metric) for data in DATA}
     columns = {data: values for data, values in columns.items() if OURS in values}
     models = list(dict.fromkeys(model for values in columns.values() for model in values))
     models.sort(key=lambda model: (model != OURS, model))
@@ -132,7 +133,7 @@ def rivals(rows: Sequence[Row], metric: str) -> str:
             text = f"**{text}**" if model == best else text
             line.append(f"{text} {judged[data].get(model, '')}".strip())
         lines.append(line)
-    errors = ["standard error of sda"] + [
+    errors = [f"standard error of {OURS}"] + [
         f"{scale * standard_error(values[OURS]):.{digits}f}" for values in columns.values()
     ]
     return table(["", *(DATA[data] for data in columns)], [*lines, errors])
@@ -175,19 +176,19 @@ def parts(rows: Sequence[Row], task: str) -> str:
 
 
 def calibration(rows: Sequence[Row]) -> str:
-    """Expected calibration error of ours, in points, and what chance alone would give."""
+    """Expected calibration error of SDA, in points, and what chance alone would give."""
     lines = []
     for data in DATA:
         together = [
             row["metrics"]
             for row in rows
-            if (row["data"], row["model"], row["part"]) == (data, OURS, f"test, {ALL_SPLITS}")
+            if (row["data"], row["model"], row["part"]) == (data, CALIBRATED, f"test, {ALL_SPLITS}")
         ]
         if together:
             line = [DATA[data]]
             for error, chance in (OF_ALL, OF_ONE):
                 one, expected = (
-                    100 * by_model(rows, data, "rivals", "test", metric)[OURS]
+                    100 * by_model(rows, data, "rivals", "test", metric)[CALIBRATED]
                     for metric in (error, chance)
                 )
                 line += [f"{one.mean():.2f} ± {standard_error(one):.2f}", f"{expected.mean():.2f}"]
@@ -222,6 +223,8 @@ def tables() -> dict[str, str]:
         "standing": standing(rows),
         "nll": rivals(rows, "nll"),
         "top1": rivals(rows, "top1"),
+        "people": rivals(rows, "nll", "people"),
+        "people_top1": rivals(rows, "top1", "people"),
         "calibration": calibration(rows),
         "transfer": parts(rows, "transfer"),
         "curve": parts(rows, "curve"),
