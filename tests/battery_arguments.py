@@ -642,6 +642,18 @@ def _odd_values(battery: Battery) -> None:
             parameter.rpartition("__")[2],
         )
     battery.refused(
+        "compare(executor=3)",
+        lambda: sw.compare({"a": sw.MNL()}, read(), splits=1, executor=3),
+        "executor",
+    )
+    battery.refused("a decoy grid of nothing", lambda: violations.decoy_grid(), "grid")
+    battery.refused(
+        "save_choices to a .csv", lambda: sw.save_choices(read(), "d.csv"), ".setwise-data"
+    )
+    battery.refused(
+        "MixedMNL with more classes than sets", lambda: fit(sw.MixedMNL(61, starts=1)), "61", "60"
+    )
+    battery.refused(
         "a network that no memory holds", lambda: fit(quick(dimension=2**31 - 1)), "memory"
     )
     for space in (
