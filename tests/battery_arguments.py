@@ -641,6 +641,34 @@ def _odd_values(battery: Battery) -> None:
             lambda parameter=parameter: _value_error(lambda: quick().set_params(**{parameter: 1})),
             parameter.rpartition("__")[2],
         )
+    whole_item = {"cost": 3.0, "time": 2.0, "brand": "red"}
+    for name, changed in {
+        "a number as text": {"cost": "3"},
+        "a number that is missing": {"cost": NAN},
+        "an infinite number": {"cost": INF},
+        "an unknown level": {"brand": "pink"},
+        "an unknown column": {"zz": 1},
+        "too many values": {"cost": [1.0, 2.0]},
+    }.items():
+        battery.refused(
+            f"Add an item with {name}",
+            lambda changed=changed: consequences.counterfactual(
+                logit(), read(), consequences.Add(whole_item | changed)
+            ),
+            *changed,
+        )
+    battery.refused(
+        "compare(executor=3)",
+        lambda: sw.compare({"a": sw.MNL()}, read(), splits=1, executor=3),
+        "executor",
+    )
+    battery.refused("a decoy grid of nothing", lambda: violations.decoy_grid(), "grid")
+    battery.refused(
+        "save_choices to a .csv", lambda: sw.save_choices(read(), "d.csv"), ".setwise-data"
+    )
+    battery.refused(
+        "MixedMNL with more classes than sets", lambda: fit(sw.MixedMNL(61, starts=1)), "61", "60"
+    )
     battery.refused(
         "a network that no memory holds", lambda: fit(quick(dimension=2**31 - 1)), "memory"
     )

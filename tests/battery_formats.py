@@ -168,6 +168,20 @@ def _ids(battery: Battery) -> None:
         ("not a time", pd.Series(pd.to_datetime(TRIP)).where(~first), "missing"),
     ):
         battery.refused(f"ids: {name}", lambda ids=ids: fit_mnl(pandas(trip=ids)), "trip", word)
+    battery.right(
+        "ids: blanks around some in check",
+        lambda: sw.examine(
+            pandas(trip=[f" {one}" if p else str(one) for one, p in zip(TRIP, first, strict=True)]),
+            set="trip",
+            chosen="taken",
+        ),
+        lambda found: any(one.code == "set-ids" for one in found.errors),
+    )
+    battery.right(
+        "ids: lists in check",
+        lambda: sw.examine(pandas(trip=[[1]] * ROWS), set="trip", chosen="taken"),
+        lambda found: any(one.code == "set-ids" for one in found.errors),
+    )
     battery.refused(
         "ids: an empty group",
         lambda: read(pandas(person=np.where(TRIP < 9, "", "x")), group="person"),

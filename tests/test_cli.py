@@ -260,7 +260,9 @@ def test_every_command_reads_csv_files_as_they_are_written_elsewhere(german, tmp
 def test_csv_options_for_other_files_are_refused(command, folder, tmp_path):
     model = () if command in ("fit", "check") else (folder / "mnl.setwise",)
     column = ("--column", "x0") if command == "explain" else ()
-    out = ("--out", tmp_path / "out.parquet") if command in ("fit", "predict") else ()
+    out = ()
+    if command in ("fit", "predict"):
+        out = ("--out", tmp_path / ("m.setwise" if command == "fit" else "out.parquet"))
     words = (command, *model, folder / "trips.parquet", *column, *out, "--sep", ";")
     with pytest.raises(sw.InputError, match="--sep, --decimal and --encoding are for CSV files"):
         run(*words, *(ROLES if command in ("fit", "check") else ()))

@@ -102,8 +102,8 @@ def test_a_file_of_choices_knows_its_roles(tmp_path):
     [
         (("no such file.csv", *ROLES), "there is no file"),
         (("no-such-name", *ROLES), "there is no file or data set"),
-        (("{trips}", "--set", "trip"), "chosen is missing"),
-        (("{trips}", "--chosen", "taken"), "set is missing"),
+        (("{trips}", "--set", "trip"), r"chosen= \(--chosen\) is missing"),
+        (("{trips}", "--chosen", "taken"), r"set= \(--set\) is missing"),
         (("{trips}", *ROLES, "--items", "price"), "'price' is not in the table"),
         (("{trips}", *ROLES, "--report", "no such folder/page.html"), "there is no folder"),
     ],

@@ -19,8 +19,6 @@ from setwise._shapes import Float, Float32, Float64, Int, Shaped
 from setwise.choices.choices import Column
 from setwise.choices.features import TRANSFORMS, Feature
 
-LEVELS_TO_COMPARE = 20_000
-"""Among more levels, some look alike anyway."""
 OTHER = "other"
 MISSING = "missing"
 KINDS = ("number", "category", "date", "popularity")
@@ -111,29 +109,6 @@ class Encoder:
             DataWarning,
             stacklevel=3,
         )
-
-    def warn_of_look_alikes(self, levels: Sequence[str]) -> None:
-        """Warn of levels that are blank, and of those that differ in case or blanks alone."""
-        if self.kind == "number" or len(levels) > LEVELS_TO_COMPARE:
-            return
-        name = self.feature.column
-        seen: dict[str, str] = {}
-        for level in levels:
-            plain = level.strip().casefold()
-            if not plain:
-                message = (
-                    f"column '{name}' has the empty level {level!r}; fill it, or make it missing"
-                )
-            elif plain in seen:
-                message = (
-                    f"levels {seen[plain]!r} and {level!r} of column '{name}' differ in case or "
-                    "blanks alone; write them alike if they are the same"
-                )
-            else:
-                seen[plain] = level
-                continue
-            warnings.warn(message, DataWarning, stacklevel=3)
-            return
 
     def table(self, levels: Sequence[str]) -> Float64[np.ndarray, "codes m"]:
         """What each code of a column with these levels becomes; the last row is for missing ones.

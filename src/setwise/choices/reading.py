@@ -278,11 +278,16 @@ def from_matrix(
     """A matrix with vectors for set and chosen, as named columns."""
     matrix = unmasked(matrix)
     if matrix.ndim != 2:
-        raise InputError(f"the feature matrix has shape {matrix.shape}; it needs rows x features")
+        raise InputError(
+            f"the feature matrix has shape {matrix.shape}; reshape it to rows x features, with one "
+            "row per item"
+        )
     rows, features = matrix.shape
     names = [f"x{i}" for i in range(features)] if names is None else list(names)
     if len(names) != features:
-        raise InputError(f"items names {len(names)} features, but the matrix has {features}")
+        raise InputError(
+            f"items names {len(names)} features, but the matrix has {features}; name every column"
+        )
     ids = unmasked(sets)
     sizes = ids.ndim == 1 and len(ids) != rows and ids.dtype.kind in "iu" and ids.sum() == rows
     if sizes and ids.min() > 0:  # of consecutive sets, as in LightGBM

@@ -17,6 +17,7 @@ training sets only, as everything in a schema. For the training sets themselves 
 other folds. Otherwise a model would learn to trust a number that holds the very choice to predict.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,12 +25,13 @@ from typing import Any
 import numpy as np
 
 from setwise._arguments import check_all, each, flag, number
-from setwise._errors import InputError
+from setwise._errors import DataWarning, InputError
 from setwise._shapes import Bool, Float, Float64, Int, Num
 from setwise.choices.choices import Choices, Column
 from setwise.choices.encoders import MISSING, OTHER, Encoder, FeatureEncoder
 from setwise.choices.encoding import Encoded, Encoding
 from setwise.choices.features import Feature, Roles
+from setwise.choices.text_values import look_alikes
 
 FOLDS = 10
 PRIOR = 3.0  # of 0.1 to 10, the best in validation on hotels, for clicks; for bookings next to it
@@ -158,7 +160,9 @@ class Schema:
         for one in [*items, *context]:
             levels = choices.levels(one.feature.column)
             one.warn_of_one_level(levels, choices.rare)
-            one.warn_of_look_alikes(levels)
+            odd = look_alikes(one.feature.column, levels)
+            if odd is not None:
+                warnings.warn(odd, DataWarning, stacklevel=2)
         width = sum(len(encoder.names) for encoder in items + context)
         plain = cls(
             roles, tuple(items), tuple(context), (0.0,) * width, (1.0,) * width, choices.outside

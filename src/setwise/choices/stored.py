@@ -18,6 +18,7 @@ from setwise._arguments import check_all, checked, each, flag, instance, number,
 from setwise._arguments import path as check_path
 from setwise._arrayfile import ArrayFile, CheckedArray, Writer
 from setwise._errors import InputError
+from setwise._files import check_writable
 from setwise._tensorfile import made_elsewhere
 from setwise.choices.choices import Choices, Column, Dropped, Levels, StoredColumn, StoredColumns
 from setwise.choices.features import Roles
@@ -46,6 +47,7 @@ def save_choices(
     ...     len(open_choices(f"{folder}/trips.setwise-data"))
     4324
     """
+    check_writable(path, kind=SUFFIX)
     with _arrayfile.writing(path) as out:
         meta: dict[str, Any] = {
             "roles": choices.roles.to_json(), "outside": choices.outside, "rare": choices.rare,

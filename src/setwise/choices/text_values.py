@@ -182,6 +182,29 @@ def number_format(text: str) -> frozenset[str] | None:
     return frozenset({name for name, has in found.items() if has} | blanks)
 
 
+def look_alikes(name: str, levels: Sequence[str]) -> str | None:
+    """What is odd in the levels of a column: a blank one, or two that differ in case or blanks.
+
+    >>> look_alikes("brand", ["Ibis", "ibis ", "Ritz"])
+    "levels 'Ibis' and 'ibis ' of column 'brand' differ in case or blanks alone; write them alike \
+if they are the same"
+    """
+    if len(levels) > MANY_LEVELS:  # some look alike anyway
+        return None
+    seen: dict[str, str] = {}
+    for level in levels:
+        plain = level.strip().casefold()
+        if not plain:
+            return f"column '{name}' has the empty level {level!r}; fill it, or make it missing"
+        if plain in seen:
+            return (
+                f"levels {seen[plain]!r} and {level!r} of column '{name}' differ in case or blanks "
+                "alone; write them alike if they are the same"
+            )
+        seen[plain] = level
+    return None
+
+
 def sorts_as_time(values: Sequence[str]) -> str | None:
     """The first text that does not sort as moments do; None if all are written as ISO 8601 does.
 

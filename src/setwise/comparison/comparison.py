@@ -179,6 +179,11 @@ def cells(row: Row) -> list[str]:
     return [row.model, *shown, *compared, f"{row.seconds:.1f}"]
 
 
+an_executor = instance(
+    Executor, "give one such as setwise.cluster.RayExecutor, or leave it out to train here"
+)
+
+
 def compare(
     models: Mapping[str, Estimator] | Iterable[str],
     choices: Choices,
@@ -218,6 +223,7 @@ def compare(
     one_of(*HIGHER_IS_BETTER)("metric", metric)
     optional(instance(Tuning, "write tuning=setwise.Tuning(trials=20)"))("tuning", tuning)
     optional(callback)("on_cell", on_cell)
+    optional(an_executor)("executor", executor)
     trainable(choices)
     cells = {}
     parts = _Splits(choices if executor is None else choices.in_memory(), sizes, seed, split_by)
@@ -276,6 +282,7 @@ def tune_splits(
     [2, 2]
     """
     check_splits(splits, split_by, seed, sizes)
+    optional(an_executor)("executor", executor)
     trainable(choices)
     parts = [split(choices, sizes, seed + number, split_by) for number in range(splits)]
     return tune_parts(tunable(model), parts, seed, tuning, on_trials, executor=executor)

@@ -18,6 +18,7 @@ from setwise._arguments import (
     instance,
     number,
     optional,
+    shown,
     text,
 )
 from setwise._errors import InputError
@@ -222,8 +223,13 @@ def _inserted(name: str, column: Column, value: Any, ends: Int[np.ndarray, " set
             "sets; give one for all, or one per set"
         )
     if column.levels is None:
-        if values.dtype.kind not in "fiubM":
-            raise InputError(f"column '{name}' is a {column.kind}, and {value!r} is none")
+        fits = values.dtype.kind == "M" if column.kind == "date" else values.dtype.kind in "fiub"
+        if not fits or not np.isfinite(values).all():
+            example = "numpy.datetime64('2020-12-31')" if column.kind == "date" else "3.0"
+            raise InputError(
+                f"column '{name}' is a {column.kind}, and {shown(value)} of the item to add is "
+                f"none; give one such as {example}"
+            )
         kept = column.values if column.kind == "date" else column.values.astype(np.float64)
         return Column(np.insert(kept, ends, values))
     texts = np.broadcast_to(values.astype(str), ends.shape)

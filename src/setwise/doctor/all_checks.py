@@ -37,6 +37,7 @@ from setwise.doctor.set_checks import (
     RowHashes,
     marks,
     missing_ids,
+    refused_ids,
     single_items,
     summary,
 )
@@ -138,7 +139,7 @@ def _examine_source(
         return _examination(source.label, bare, [*findings, empty])
     raw_ids, choice = (series for _, series in source.each([set, chosen]))
     ids = as_polars(raw_ids)
-    findings += missing_ids(set, ids)
+    findings += list(missing_ids(set, ids)) or list(refused_ids(set, raw_ids))
     sets = ExaminedSets.of(ids)
     if len(sets) == 0:
         return _examination(source.label, bare, findings)

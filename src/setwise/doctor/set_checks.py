@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Int
 
-from setwise.choices.column_types import EXACT
+from setwise._errors import InputError
+from setwise.choices.column_types import EXACT, identifiers
 from setwise.doctor.columns import EXAMPLES, ExaminedSets, comparable, understood
 from setwise.doctor.report import Finding, TableSummary, counted
 
@@ -44,6 +45,20 @@ def missing_ids(name: str, ids: "pl.Series") -> Iterator[Finding]:
                 "give it as whole numbers or text", name, tuple(rows.head(EXAMPLES).to_list()),
                 count=len(rows),
             )  # fmt: skip
+
+
+def refused_ids(name: str, series: Any) -> Iterator[Finding]:
+    """Ids that reading refuses for another reason: their type, or blanks."""
+    import narwhals as nw
+
+    if not isinstance(series, np.ndarray):
+        series = nw.from_native(series, series_only=True)
+    try:
+        identifiers(name, series, "set")
+    except InputError as error:
+        problem, _, remedy = str(error).rpartition("; ")
+        rows = () if error.row is None else (error.row,)
+        yield Finding("error", "set-ids", problem, remedy, name, rows, count=1)
 
 
 def marks(

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from setwise import _segments
 from setwise._arguments import optional, seed, whole
+from setwise._errors import InputError
 from setwise._tensorfile import with_arrays
 from setwise.choices import Choices, Encoded, Schema
 from setwise.doctor.derived import derived
@@ -95,6 +96,11 @@ class MixedMNL(Estimated):
         progress: bool | None,
     ) -> None:
         if self.classes is not None:
+            if self.classes > len(choices):
+                raise InputError(
+                    f"classes={self.classes} is more than the {len(choices):,} sets to learn from; "
+                    "use fewer classes"
+                )
             self._solve(choices, self.classes)
         elif validation is None:
             self._solve(choices, self._best(*held_out(choices, self.seed)))

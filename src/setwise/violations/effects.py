@@ -215,6 +215,8 @@ def decoy_grid(**values: Sequence[int | float] | Float[np.ndarray, "_"]) -> list
     >>> decoy_grid(price=[1, 2], stars=[3.0])
     [{'price': 1.0, 'stars': 3.0}, {'price': 2.0, 'stars': 3.0}]
     """
+    if not values:
+        raise InputError("the grid has no features; name at least one, such as price=[1, 2]")
     for name, one in values.items():
         each(a_number())(name, one)
     axes = np.meshgrid(*(np.asarray(one, np.float64) for one in values.values()), indexing="ij")
