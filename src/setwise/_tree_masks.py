@@ -9,7 +9,7 @@ a table for every column, their conjunction, and the leaf's value for each tree.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,9 +26,11 @@ MERGED = 1 << 16
 MOST_BYTES = 1 << 26
 """Of all tables: trees that need more are scored another way."""
 MOST_CATEGORIES = 1 << 12
-BLOCK = 1 << 11
+CELLS, MOST_IN_A_CELL = 1 << 10, 3
+"""Of a :class:`Grid`: cells per column, and thresholds that one may have."""
+BLOCK = 1 << 12
 """Rows whose intervals are looked up at a time."""
-IN_CACHE = 1 << 17
+IN_CACHE = 1 << 18
 """Bytes of masks that are at hand at a time."""
 
 Words = Shaped[np.ndarray, "_ _"]
@@ -75,38 +77,147 @@ class Cut:
 
 
 @dataclass(frozen=True, eq=False)
+class Grid:
+    """Columns that are cut at thresholds, each with equal cells over the range of its thresholds.
+
+    The cell of a value says how many thresholds lie in lower cells; the few in the same cell are
+    compared. Rounding keeps the order of numbers, so this is exact, and faster than searching.
+    """
+
+    columns: Int[np.ndarray, " cuts"]
+    """Those with the most thresholds in a cell come first."""
+    low: Float[np.ndarray, "cuts 1"]
+    scale: Float[np.ndarray, "cuts 1"]
+    below: Int[np.ndarray, " cells"]
+    """The thresholds in lower cells, of all cells of all columns."""
+    inside: tuple[Float[np.ndarray, " _"], ...]
+    """The first, second, ... threshold in each cell, for as many columns as have so many."""
+
+    @classmethod
+    def of(cls, cuts: Sequence[Cut]) -> "tuple[Grid | None, list[int]]":
+        """A grid and the places of the cuts that it has, in its order; others do not lend
+        themselves to it."""
+        found = []
+        for place, cut in enumerate(cuts):
+            if cut.thresholds is None or not len(cut.thresholds):
+                continue
+            low, scale = _scale(cut.thresholds)
+            cells = _cells(cut.thresholds, low, scale)
+            most = np.bincount(cells).max()
+            if most <= MOST_IN_A_CELL:
+                found.append((-most, place, low, scale, cells))
+        found.sort(key=lambda one: one[:2])
+        if not found:
+            return None, []
+        below, inside = [], [[] for _ in range(-found[0][0])]
+        for most, place, _, _, cells in found:
+            thresholds = cuts[place].thresholds
+            assert thresholds is not None
+            first = np.searchsorted(cells, np.arange(CELLS))
+            below.append(first)
+            for number in range(-most):
+                at = np.minimum(first + number, len(cells) - 1)
+                own = (first + number < len(cells)) & (cells[at] == np.arange(CELLS))
+                inside[number].append(np.where(own, thresholds[at], np.inf))
+        kind = cuts[found[0][1]].thresholds.dtype  # type: ignore[union-attr]
+        grid = cls(
+            np.array([cuts[one[1]].column for one in found]),
+            np.array([one[2] for one in found], kind)[:, None],
+            np.array([one[3] for one in found], kind)[:, None],
+            np.concatenate(below).astype(np.intp),
+            tuple(np.concatenate(one).astype(kind) for one in inside),
+        )
+        return grid, [one[1] for one in found]
+
+    def places(self, columns: Float[np.ndarray, "columns rows"]) -> Int[np.ndarray, "cuts rows"]:
+        """The interval of each value in each of the columns."""
+        x = columns[self.columns]
+        with np.errstate(over="ignore"):
+            cell = _cells(x, self.low, self.scale)
+        cell += CELLS * np.arange(len(cell))[:, None]
+        found = self.below.take(cell)
+        for thresholds in self.inside:
+            count = len(thresholds) // CELLS
+            found[:count] += x[:count] > thresholds.take(cell[:count])
+        return found
+
+
+def _scale(thresholds: Float[np.ndarray, " cuts"]) -> tuple[float, float]:
+    """Where cells begin, and how many there are per unit."""
+    low, high = float(thresholds[0]), float(thresholds[-1])
+    span = high - low
+    return low, (CELLS - 1) / span if 1e-20 < span < 1e20 else 1.0
+
+
+def _cells(
+    x: Float[np.ndarray, "*shape"],
+    low: float | Float[np.ndarray, "cuts 1"],
+    scale: float | Float[np.ndarray, "cuts 1"],
+) -> Int[np.ndarray, "*shape"]:
+    """The number of the cell of each value; a greater value is never in a lower cell."""
+    cell = np.subtract(x, x.dtype.type(low) if isinstance(low, float) else low)
+    cell *= x.dtype.type(scale) if isinstance(scale, float) else scale
+    np.maximum(cell, 0, cell)
+    np.minimum(cell, CELLS - 1, cell)
+    return cell.astype(np.intp)
+
+
+@dataclass(frozen=True, eq=False)
 class MaskedTrees:
     """Trees whose masks lie side by side in the rows of the same tables."""
 
     bits: int
-    tables: tuple[tuple[tuple[Cut, ...], Words], ...]
-    """The columns of each table, the first the slowest to change, and its rows."""
-    places: tuple[Int[np.ndarray, " lanes"], ...]
-    """Where the values begin for the first, second and further pairs of trees in every word."""
+    cuts: tuple[Cut, ...]
+    grid: Grid | None
+    in_grid: tuple[int, ...]
+    """The cuts that the grid has, in its order."""
+    tables: tuple[tuple[tuple[int, ...], Words], ...]
+    """The cuts of each table, the first the slowest to change, and its rows."""
+    begins: Int[np.ndarray, " pairs"]
+    """Where the values of each pair of trees begin."""
     values: Float64[np.ndarray, " places"]
 
     def add_to(
         self, out: Float64[np.ndarray, " rows"], columns: Float[np.ndarray, "columns rows"]
     ) -> None:
         """Add the sum of the trees of each row."""
-        lanes = len(self.places[0])
-        at_once = max(16, IN_CACHE // (8 * lanes))
-        for begin in range(0, columns.shape[1], BLOCK):
-            block = columns[:, begin : begin + BLOCK]
-            rows = [_places(cuts, block) for cuts, _ in self.tables]
-            left, other = (np.empty((at_once, lanes), np.uint64) for _ in range(2))
-            for first in range(0, block.shape[1], at_once):
+        lanes, rows = self.tables[0][1].shape[1], columns.shape[1]
+        at_once = min(rows, max(16, IN_CACHE // (8 * lanes)))
+        masks, spare = (np.empty((at_once, lanes), np.uint64) for _ in range(2))
+        found = np.empty((at_once, len(self.begins)))
+        for begin in range(0, rows, BLOCK):
+            places = self._places(columns[:, begin : begin + BLOCK])
+            for first in range(0, len(places[0]), at_once):
                 some = slice(first, first + at_once)
-                count = len(rows[0][some])
-                masks, spare = left[:count], other[:count]
-                self.tables[0][1].take(rows[0][some], 0, masks, "clip")
-                for place, (_, table) in zip(rows[1:], self.tables[1:], strict=True):
-                    table.take(place[some], 0, spare, "clip")
-                    np.bitwise_and(masks, spare, masks)
-                self._values(masks, spare, out[begin + first : begin + first + count])
+                count = len(places[0][some])
+                self.tables[0][1].take(places[0][some], 0, masks[:count], "clip")
+                for place, (_, table) in zip(places[1:], self.tables[1:], strict=True):
+                    table.take(place[some], 0, spare[:count], "clip")
+                    np.bitwise_and(masks[:count], spare[:count], masks[:count])
+                self._look_up(masks[:count], spare[:count], found[:count])
+                out[begin + first : begin + first + count] += found[:count].sum(1)
 
-    def _values(self, masks: Words, spare: Words, out: Float64[np.ndarray, " rows"]) -> None:
-        """Add the values of the leaves: those of the lowest bits."""
+    def _places(self, columns: Float[np.ndarray, "columns rows"]) -> list[Int[np.ndarray, " rows"]]:
+        """The row of each table: the interval of every column."""
+        own: list[Any] = [None] * len(self.cuts)
+        # In the precision of thresholds that are coarser than the values, cells would not be exact.
+        if self.grid is not None and columns.dtype.itemsize <= self.grid.low.dtype.itemsize:
+            wide = columns.astype(self.grid.low.dtype, copy=False)
+            for place, found in zip(self.in_grid, self.grid.places(wide), strict=True):
+                own[place] = found
+        for place, cut in enumerate(self.cuts):
+            if own[place] is None:
+                own[place] = cut.places(columns[cut.column])
+        rows = []
+        for places, _ in self.tables:
+            found = own[places[0]]
+            for place in places[1:]:
+                found = found * self.cuts[place].count + own[place]
+            rows.append(found)
+        return rows
+
+    def _look_up(self, masks: Words, spare: Words, out: Float64[np.ndarray, "_ _"]) -> None:
+        """The values of the leaves with the lowest bits, for each pair of trees."""
         bits, code = self.bits, self.bits.bit_length() - 1
         one, two = (words.view(f"u{bits // 8}") for words in (masks, spare))
         np.negative(one, two)
@@ -115,30 +226,14 @@ class MaskedTrees:
         np.right_shift(one, one.dtype.type(bits - code), one)
         # Each word now has the number of a leaf per tree; two neighbours make one place.
         if bits < 64:
-            np.right_shift(masks, np.uint64(bits - code), spare)
-            np.bitwise_or(masks, spare, masks)
-        pairs = np.uint64((1 << min(2 * code, bits)) - 1)
-        total: Float64[np.ndarray, "rows lanes"] | None = None
-        for number, begins in enumerate(self.places):
-            np.right_shift(masks, np.uint64(2 * bits * number), spare)
-            if bits < 64:
-                np.bitwise_and(spare, pairs, spare)
-            place = spare.view(np.int64)
-            np.add(place, begins, place)
-            found = self.values.take(place, mode="clip")
-            total = found if total is None else np.add(total, found, total)
-        assert total is not None
-        out += total.sum(1)
-
-
-def _places(
-    cuts: tuple[Cut, ...], columns: Float[np.ndarray, "columns rows"]
-) -> Int[np.ndarray, " rows"]:
-    """The row of a table: the interval of every column."""
-    found = cuts[0].places(columns[cuts[0].column])
-    for cut in cuts[1:]:
-        found = found * cut.count + cut.places(columns[cut.column])
-    return found
+            pairs, beside = (words.view(f"u{bits // 4}") for words in (masks, spare))
+            np.right_shift(pairs, pairs.dtype.type(bits - code), beside)
+            np.bitwise_or(pairs, beside, pairs)
+            np.bitwise_and(pairs, pairs.dtype.type((1 << 2 * code) - 1), pairs)
+            one = pairs
+        place = one.astype(np.intp)
+        place += self.begins
+        self.values.take(place, None, out, "clip")
 
 
 def groups_of(
@@ -185,8 +280,13 @@ def _group(
     if not tables:  # no tree has a split: any row of any column will do
         cuts = [Cut(0, np.zeros(0, np.float32), 1)]
         tables = [np.full((1, lanes), np.uint64(2**64 - 1))]
-    merged = _merged(list(zip(cuts, tables, strict=True)))
-    return MaskedTrees(bits, merged, *_lookup(bits, lanes, values))
+    grid, in_grid = Grid.of(cuts)
+    merged = _merged([one.count for one in cuts], tables)
+    found = _values(bits, lanes, values)
+    begins = np.arange(len(found)) * found.shape[1]
+    return MaskedTrees(
+        bits, tuple(cuts), grid, tuple(in_grid), merged, begins, found.reshape(-1)
+    )  # fmt: skip
 
 
 def _cut(splits: Splits) -> Cut:
@@ -218,31 +318,30 @@ def _table(bits: int, lanes: int, cut: Cut, splits: Splits) -> Words:
     return table.view(np.uint64)
 
 
-def _merged(tables: list[tuple[Cut, Words]]) -> tuple[tuple[tuple[Cut, ...], Words], ...]:
+def _merged(counts: list[int], tables: list[Words]) -> tuple[tuple[tuple[int, ...], Words], ...]:
     """Tables of few rows, joined: one lookup then does for several columns."""
-    found: list[tuple[tuple[Cut, ...], Words]] = []
-    for cut, table in sorted(tables, key=lambda one: one[0].count):
-        if found and found[-1][1].nbytes * cut.count <= MERGED:
-            cuts, rows = found[-1]
+    found: list[tuple[tuple[int, ...], Words]] = []
+    for place in np.argsort(counts, kind="stable").tolist():
+        table = tables[place]
+        if found and found[-1][1].nbytes * counts[place] <= MERGED:
+            places, rows = found[-1]
             joined = (rows[:, None] & table).reshape(-1, table.shape[1])
-            found[-1] = ((*cuts, cut), joined)
+            found[-1] = ((*places, place), joined)
         else:
-            found.append(((cut,), table))
+            found.append(((place,), table))
     return tuple(found)
 
 
-def _lookup(
+def _values(
     bits: int, lanes: int, values: list[Float[np.ndarray, " _"]]
-) -> tuple[tuple[Int[np.ndarray, " lanes"], ...], Float64[np.ndarray, " places"]]:
-    """Values by the numbers that :meth:`MaskedTrees._values` makes of leaves."""
-    per_word, code = 64 // bits, bits.bit_length() - 1
-    by_code = np.zeros((lanes * per_word, bits))
+) -> Float64[np.ndarray, "pairs places"]:
+    """Values by the numbers that :meth:`MaskedTrees._look_up` makes of leaves."""
+    code = bits.bit_length() - 1
+    by_code = np.zeros((lanes * 64 // bits, bits))
     numbers = [((CODES[bits] << leaf) & ((1 << bits) - 1)) >> (bits - code) for leaf in range(bits)]
     for tree, own in enumerate(values):
         by_code[tree, numbers[: len(own)]] = own
-    if bits < 64:  # two neighbours
-        low, high = by_code[0::2], by_code[1::2]
-        by_code = (high[:, :, None] + low[:, None, :]).reshape(len(low), -1)
-    size, each = by_code.shape[1], max(1, per_word // 2)
-    begins = np.arange(len(by_code)).reshape(lanes, each) * size
-    return tuple(np.ascontiguousarray(begins[:, n]) for n in range(each)), by_code.reshape(-1)
+    if bits == 64:
+        return by_code
+    low, high = by_code[0::2], by_code[1::2]
+    return (high[:, :, None] + low[:, None, :]).reshape(len(low), -1)
