@@ -109,7 +109,8 @@ class Grid:
         found.sort(key=lambda one: one[:2])
         if not found:
             return None, []
-        below, inside = [], [[] for _ in range(-found[0][0])]
+        below: list[Any] = []
+        inside: list[list[Any]] = [[] for _ in range(-found[0][0])]
         for most, place, _, _, cells in found:
             thresholds = cuts[place].thresholds
             assert thresholds is not None
