@@ -240,9 +240,9 @@ class Auto(Estimator):
             begun, models, log_p = time.monotonic(), [], []
             for part in parts:
                 train, valid = part.small
-                estimator = logit().solve(schema, train, valid)
+                estimator = logit()
+                log_p.append(estimator.solve(schema, train, valid))
                 models.append(estimator.model_)
-                log_p.append(_of_chosen(estimator.model_, valid))
             yield Candidate(name, name, models, np.concatenate(log_p), time.monotonic() - begun)
 
     def _boosted(
@@ -266,9 +266,8 @@ class Auto(Estimator):
                 train, valid = part.small
                 estimator = BoostedLogit(seed=self.seed, **settings)
                 with round_bar(name, estimator.rounds, progress) as on_round:
-                    estimator.learn(schema, train, valid, deadline, on_round)
+                    log_p.append(estimator.learn(schema, train, valid, deadline, on_round).log_p)
                 models.append(estimator.model_)
-                log_p.append(_of_chosen(estimator.model_, valid))
             kind = "trees" if estimator.within_set else "trees_alone"
             yield Candidate(name, kind, models, np.concatenate(log_p), time.monotonic() - first)
 

@@ -20,7 +20,7 @@ from setwise.estimators.basic import chosen_of, shares, temperature
 from setwise.metrics import Ranks
 from setwise.models import BoostedTrees
 from setwise.scoring.model_file import Artifact
-from setwise.training.boosting import Boosting, OnRound, boost, lightgbm, tree_rows
+from setwise.training.boosting import Boosted, Boosting, OnRound, boost, lightgbm, tree_rows
 from setwise.training.progress import round_bar
 
 Objective = Literal["rank_xendcg", "lambdarank"]
@@ -159,7 +159,7 @@ class BoostedLogit(Estimator):
         valid: Encoded,
         deadline: float = np.inf,
         on_round: OnRound | None = None,
-    ) -> "BoostedLogit":
+    ) -> Boosted:
         """Learn from encoded sets; ``deadline`` and ``on_round`` as in boosting."""
         view = tree_view(schema, self.within_set)
         monotone = _columns_of(self.monotone or {}, schema)
@@ -170,7 +170,7 @@ class BoostedLogit(Estimator):
         shares = found.gains / max(found.gains.sum(), np.finfo(float).tiny)
         ordered = np.argsort(-shares, kind="stable").tolist()
         self.importances_ = {names[n]: float(shares[n]) for n in ordered if shares[n] > 0}
-        return self
+        return found
 
     def _to_artifact(self) -> Artifact:
         fitted = {name: getattr(self, f"{name}_") for name in FITTED_LOGIT}

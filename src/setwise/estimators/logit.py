@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -30,8 +30,6 @@ from setwise.training.penalties import by_leave_one_out, by_validation, penalise
 
 LEAST = 1.0  # the weakest penalty of fits that have no maximum without one
 ROUNDING = 1e-12  # a set's mean this near to zero, in standardised units, is zero
-
-Solved = TypeVar("Solved", bound="ConvexLogit")
 
 
 class ConvexLogit(Estimated):
@@ -115,18 +113,21 @@ class ConvexLogit(Estimated):
         columns, unit = self._columns(valid, schema)
         return by_validation(data, replace(valid, items=columns * (unit / scale)))
 
-    def solve(self: Solved, schema: Schema, train: Encoded, valid: Encoded) -> Solved:
+    def solve(self, schema: Schema, train: Encoded, valid: Encoded) -> Float[np.ndarray, " sets"]:
         """Learn coefficients alone from encoded sets; ``valid`` chooses the penalty.
 
-        The estimator predicts, but has no standard errors and no summary.
+        The estimator then predicts, but has no standard errors and no summary. Returns log P of
+        what was chosen in each validation set.
         """
+        assert valid.chosen is not None
         train, valid = (replace(one, items=one.items.astype(float)) for one in (train, valid))
         (x, scale), (of_valid, unit) = (self._columns(one, schema) for one in (train, valid))
         data = replace(train, items=x)
         self.schema_ = schema
         self.l2_ = by_validation(data, replace(valid, items=of_valid * (unit / scale)))
         self.coef_ = penalised(data, self.l2_).coefficients / scale
-        return self
+        log_p = _segments.log_softmax((of_valid * unit) @ self.coef_, valid.offsets)
+        return log_p[valid.offsets[:-1] + valid.chosen]
 
     @property
     @abstractmethod

@@ -66,6 +66,8 @@ class Boosted(NamedTuple):
     history: list[float]
     gains: Float[np.ndarray, " columns"]
     """How much splits of each column improved the likelihood, in sum."""
+    log_p: Float[np.ndarray, " sets"]
+    """log P of what was chosen in each validation set."""
 
 
 def lightgbm() -> Any:
@@ -117,9 +119,8 @@ def boost(
         np.zeros(len(train.items)),
         categorical_feature=view.categorical(width),
     )
-    held_out = library.Dataset(
-        _columns(valid, view, blind), np.zeros(len(valid.items)), reference=data
-    )
+    columns = _columns(valid, view, blind)
+    held_out = library.Dataset(columns, np.zeros(len(columns)), reference=data)
     history: list[float] = []
     booster = library.train(
         _settings(options, constraints, len(train.items)) | {"objective": _objective(train)},
@@ -130,12 +131,10 @@ def boost(
         callbacks=[_until(library, history, options.patience, deadline, on_round)],
     )
     best = int(np.argmin(history)) + 1
-    return Boosted(
-        Trees.parsed(booster.model_to_string(num_iteration=best)),
-        best,
-        history,
-        booster.feature_importance("gain", iteration=best),
-    )
+    trees = Trees.parsed(booster.model_to_string(num_iteration=best))
+    gains = booster.feature_importance("gain", iteration=best)
+    log_p = _segments.log_softmax(trees.predict(columns), valid.offsets)[_chosen_rows(valid)]
+    return Boosted(trees, best, history, gains, log_p)
 
 
 def _columns(
