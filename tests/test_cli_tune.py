@@ -83,7 +83,7 @@ def test_the_best_model_and_the_picture_are_written(tuned, folder):
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (("--model", "mnl"), "MNL is not trained by gradients"),
+        (("--model", "mnl"), "MNL has no default search space"),
         (("--model", "nonsense"), "there is no model 'nonsense'"),
         (("--trials", "0"), "trials=0 must be a whole number of at least 1"),
         (("--splits", "0"), "splits=0 must be a whole number of at least 1"),

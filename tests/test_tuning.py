@@ -14,10 +14,10 @@ from setwise.comparison.comparison import tune_splits
 from setwise.reports.figures import tuning_history
 from setwise.tuning import SPACES, Range, Tuning, parse, tunable, tune_tasks, with_arguments
 from setwise.tuning.options import STARTUP
-from setwise.tuning.space import check
+from setwise.tuning.population_trials import _Pruner
+from setwise.tuning.space import check_space
 from setwise.tuning.storage import GRACE, Storage, WorkerWatch, is_dead, this_worker
 from setwise.tuning.study import Study, distributions
-from setwise.tuning.tuning_run import _Pruner
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
@@ -95,18 +95,29 @@ def test_the_papers_space():
     assert paper["dropout"] == Range(0.0, 0.5)  # keep probability 0.5 to 1
 
 
+OF_TREES = {"trees": sw.BoostedLogit(), "lambdamart": sw.LambdaMART()}
+
+
 @pytest.mark.parametrize("name", SPACES)
-def test_every_space_fits_sda(name):
-    check(SPACES[name], SMALL)
+def test_every_space_fits_its_models(name):
+    check_space(SPACES[name], OF_TREES.get(name, SMALL))
+
+
+def test_the_default_space_goes_by_the_estimator():
+    assert Tuning().space_of(SMALL) == SPACES["training"]
+    for name, model in OF_TREES.items():
+        assert Tuning().space_of(model) == SPACES[name]
+    with pytest.raises(sw.InputError, match=r"MNL has no default search space; .* arguments: l2"):
+        Tuning().space_of(sw.MNL())
 
 
 def test_unknown_arguments_are_refused():
     with pytest.raises(sw.InputError, match="SDA has no argument 'depth' to tune"):
-        check({"depth": (1, 2)}, SMALL)
+        check_space({"depth": (1, 2)}, SMALL)
     with pytest.raises(sw.InputError, match="the space is empty"):
-        check({}, SMALL)
+        check_space({}, SMALL)
     with pytest.raises(sw.InputError, match="the values of 'hidden' to choose from must be a list"):
-        check({"hidden": ()}, SMALL)
+        check_space({"hidden": ()}, SMALL)
 
 
 def test_arguments_go_to_the_estimator_or_to_its_training():
@@ -134,9 +145,9 @@ def test_bad_options(arguments, complaint):
         Tuning(**arguments)
 
 
-def test_models_without_gradients_have_nothing_to_tune():
-    with pytest.raises(sw.InputError, match="MNL is not trained by gradients"):
-        tunable("mnl")
+def test_models_without_arguments_have_nothing_to_tune():
+    with pytest.raises(sw.InputError, match="RandomChoice has no arguments"):
+        tunable("random")
 
 
 # Studies
@@ -396,7 +407,7 @@ def test_accuracy_is_maximised_where_it_is_what_stops():
 def test_pruning_stops_trials_that_are_behind(monkeypatch):
     monkeypatch.setattr("setwise.tuning.study.STARTUP", 2)
     monkeypatch.setattr("setwise.tuning.study.WARMUP", 0)
-    monkeypatch.setattr("setwise.tuning.tuning_run.EPOCHS_BETWEEN_LOOKS", 1)
+    monkeypatch.setattr("setwise.tuning.population_trials.EPOCHS_BETWEEN_LOOKS", 1)
     space = {"learning_rate": Range(1e-7, 1e-1, log=True)}
     tuning = Tuning(trials=12, batch=4, pruning=True, storage=None, space=space)
     found = sw.tune(SMALL, TRAIN, VALID, tuning=tuning)
@@ -478,7 +489,7 @@ def test_an_ensemble_of_a_finished_study_is_trained_again(tmp_path):
 def test_pruning_an_ensemble_stops_all_its_members(monkeypatch):
     monkeypatch.setattr("setwise.tuning.study.STARTUP", 2)
     monkeypatch.setattr("setwise.tuning.study.WARMUP", 0)
-    monkeypatch.setattr("setwise.tuning.tuning_run.EPOCHS_BETWEEN_LOOKS", 1)
+    monkeypatch.setattr("setwise.tuning.population_trials.EPOCHS_BETWEEN_LOOKS", 1)
     model = sw.SDA(2, hidden=3, ensemble=4, training=dataclasses.replace(TINY, epochs=6))
     seen = []
 
@@ -488,7 +499,7 @@ def test_pruning_an_ensemble_stops_all_its_members(monkeypatch):
             seen.append((epoch, set(losses), set(stopped), set(self.pruned), self._trial_of))
             return stopped
 
-    monkeypatch.setattr("setwise.tuning.tuning_run._Pruner", Watched)
+    monkeypatch.setattr("setwise.tuning.population_trials._Pruner", Watched)
     space = {"learning_rate": Range(1e-7, 1e-1, log=True)}
     found = sw.tune(model, TRAIN, VALID, tuning=Tuning(12, space, 4, pruning=True, storage=None))
     pruned = [trial for trial in found.trials if trial.pruned]

@@ -24,6 +24,7 @@ from setwise.training.progress import round_bar
 
 Objective = Literal["rank_xendcg", "lambdarank"]
 LARGEST_SET = 10_000  # LightGBM's own limit for one query
+MOST_LEAVES = 131_072  # of a tree, for LightGBM
 FITTED = ("temperature", "best_round", "history")
 FITTED_LOGIT = ("best_round", "history", "importances")
 CERTAIN = 0.01  # nats per choice
@@ -80,7 +81,7 @@ class BoostedLogit(Estimator):
         "within_set": flag,
         "rounds": whole(),
         "learning_rate": number(above=0),
-        "leaves": whole(2),
+        "leaves": whole(2, MOST_LEAVES),
         "min_rows": whole(),
         "l2": number(least=0),
         "columns": number(above=0, most=1),
@@ -259,7 +260,7 @@ class LambdaMART(Estimator):
         "objective": one_of(*get_args(Objective)),
         "rounds": whole(),
         "learning_rate": number(above=0),
-        "leaves": whole(2),
+        "leaves": whole(2, MOST_LEAVES),
         "min_rows": whole(),
         "patience": whole(),
         "threads": whole(0),
