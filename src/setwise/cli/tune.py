@@ -91,11 +91,12 @@ def tune(
 
     check_outputs([out, plot, storage_file(storage)], source.reads())
     estimator = tunable(named(model, preset))
-    ranges = _space(space or SPACES[preset] or default_space(estimator), vary or [])
-    tuning = Tuning(trials, ranges, batch, pruning, storage, seed)
+    given = _space(space or SPACES[preset] or default_space(estimator), vary or [])
+    tuning = Tuning(trials, given, batch, pruning, storage, seed)
+    ranges = tuning.space_of(estimator)
     if epochs is not None:
         estimator = with_arguments(estimator, {"epochs": epochs})
-    _say_what_trials_train(getattr(estimator, "ensemble", 1), tuning.space_of(estimator), model)
+    _say_what_trials_train(getattr(estimator, "ensemble", 1), ranges, model)
     choices = source.read(seed)
     show.dropped(choices)
     with executor_of(cluster) as executor, show.counting_bar("trials") as on_trials:
