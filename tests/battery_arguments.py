@@ -365,7 +365,6 @@ def _functions(battery: Battery) -> None:
             {"wiring": ("joint", "foo")},
             {"dropout": sw.Range(0, 2)},
             3,
-            None,
             {"epochs": (2.5,)},
             {"training": (1,)},
         ),

@@ -83,12 +83,15 @@ def test_the_best_model_and_the_picture_are_written(tuned, folder):
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        (("--model", "mnl"), "MNL is not trained by gradients"),
+        (("--model", "mnl"), "MNL has no default search space"),
         (("--model", "nonsense"), "there is no model 'nonsense'"),
         (("--trials", "0"), "trials=0 must be a whole number of at least 1"),
         (("--splits", "0"), "splits=0 must be a whole number of at least 1"),
         (("--vary", "hidden"), "is not a range"),
         (("--vary", "depth=1..3"), "SDA has no argument 'depth' to tune"),
+        (("--model", "random"), "RandomChoice has no arguments"),
+        (("--model", "boosted_logit"), "BoostedLogit has no argument 'epochs'"),
+        (("--space", "trees"), "SDA has no argument 'leaves' to tune"),
         (("--storage", "mysql://there/it"), "not in mysql"),
         (("--out", "no such folder/best.setwise"), "there is no folder"),
     ],
@@ -105,12 +108,41 @@ def test_the_command_and_the_library_keep_studies_in_the_same_file():
     assert tune.STORAGE == sw.tuning.STORAGE
 
 
+def test_boosted_trees_are_tuned_and_written(folder, tmp_path):
+    """A model that does not train in epochs, from end to end; the same command resumes."""
+    command = (
+        "tune", folder / "trips.parquet", *ROLES, "--model", "boosted_logit", "--trials", "3",
+        "--vary", "rounds=5,10", "--vary", "min_rows=5..20", "--storage", tmp_path / "s.sqlite",
+        "--json",
+    )  # fmt: skip
+    first = run(*command, "--out", tmp_path / "trees.setwise", "--plot", tmp_path / "trees.svg")
+    (split,) = json.loads(first.stdout)
+    assert {"leaves", "l2", "columns", "random_splits", "within_set"} <= set(split["best"])
+    assert split["nll"] == min(trial["value"] for trial in split["trials"])
+    assert "[3/3] trials" in first.stderr
+    model = sw.load(tmp_path / "trees.setwise")
+    assert model.leaves == split["best"]["leaves"]
+    assert len(model.predict_proba(pl.read_parquet(folder / "trips.parquet"))) == 360
+    assert (tmp_path / "trees.svg").read_text().startswith("<svg")
+    again = run(*command)
+    assert json.loads(again.stdout)[0]["trials"] == split["trials"]
+    assert "trials" not in again.stderr
+
+
+def test_a_logit_varies_what_is_asked_for(folder, tmp_path):
+    result = run(
+        "tune", folder / "trips.parquet", *ROLES, "--model", "mnl", "--trials", "2",
+        "--vary", "l2=0.1..1000 log", "--storage", tmp_path / "s.sqlite",
+    )  # fmt: skip
+    assert "mnl: 2 trials per split" in result.stdout
+
+
 @pytest.mark.usefixtures("quick_to_compile")
 def test_compare_can_tune_first(folder, tmp_path):
     result = run(
-        "compare", folder / "trips.parquet", *ROLES, "--models", "mnl,lam", "--splits", "1",
-        "--trials", "1", "--storage", tmp_path / "s.sqlite", "--json",
+        "compare", folder / "trips.parquet", *ROLES, "--models", "mnl,lam,lambdamart",
+        "--splits", "1", "--trials", "1", "--storage", tmp_path / "s.sqlite", "--json",
     )  # fmt: skip
     models = {row["model"] for row in json.loads(result.stdout)["leaderboard"]}
-    assert models == {"mnl", "lam"}
+    assert models == {"mnl", "lam", "lambdamart"}
     assert (tmp_path / "s.sqlite").exists()

@@ -7,6 +7,7 @@ import pytest
 import setwise as sw
 from setwise import _tensorfile
 from setwise._errors import InputError
+from setwise.tuning.population_trials import PopulationTrials
 from setwise.tuning.search import tune_tasks
 from setwise.tuning.tuning_run import TuningRun
 
@@ -86,14 +87,14 @@ def test_a_search_killed_within_a_round_does_that_round_again(parts, tmp_path, m
 def test_a_finished_search_is_not_run_again(parts, tmp_path, monkeypatch):
     path = tmp_path / "done.search"
     whole = searched(parts, path)
-    monkeypatch.setattr(TuningRun, "_fit", None)
+    monkeypatch.setattr(PopulationTrials, "_fit", None)
     assert same(searched(parts, path), whole)
 
 
 def test_the_members_of_an_ensemble_are_kept(parts, tmp_path, monkeypatch):
     path = tmp_path / "ensembles.search"
     whole = searched(parts, path, ensemble=2)
-    monkeypatch.setattr(TuningRun, "_fit", None)
+    monkeypatch.setattr(PopulationTrials, "_fit", None)
     assert same(searched(parts, path, ensemble=2), whole)
 
 

@@ -8,16 +8,19 @@ from contextlib import closing
 import numpy as np
 import pytest
 from optuna.trial import TrialState, create_trial
+from sklearn.base import clone
 
 import setwise as sw
+from setwise._executor import SerialExecutor
 from setwise.comparison.comparison import tune_splits
 from setwise.reports.figures import tuning_history
 from setwise.tuning import SPACES, Range, Tuning, parse, tunable, tune_tasks, with_arguments
 from setwise.tuning.options import STARTUP
-from setwise.tuning.space import check
+from setwise.tuning.population_trials import _Pruner
+from setwise.tuning.space import check_space
 from setwise.tuning.storage import GRACE, Storage, WorkerWatch, is_dead, this_worker
 from setwise.tuning.study import Study, distributions
-from setwise.tuning.tuning_run import _Pruner
+from setwise.tuning.tuning_run import TuningRun
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
@@ -95,18 +98,29 @@ def test_the_papers_space():
     assert paper["dropout"] == Range(0.0, 0.5)  # keep probability 0.5 to 1
 
 
+OF_TREES = {"trees": sw.BoostedLogit(), "lambdamart": sw.LambdaMART()}
+
+
 @pytest.mark.parametrize("name", SPACES)
-def test_every_space_fits_sda(name):
-    check(SPACES[name], SMALL)
+def test_every_space_fits_its_models(name):
+    check_space(SPACES[name], OF_TREES.get(name, SMALL))
+
+
+def test_the_default_space_goes_by_the_estimator():
+    assert Tuning().space_of(SMALL) == SPACES["training"]
+    for name, model in OF_TREES.items():
+        assert Tuning().space_of(model) == SPACES[name]
+    with pytest.raises(sw.InputError, match=r"MNL has no default search space; .* arguments: l2"):
+        Tuning().space_of(sw.MNL())
 
 
 def test_unknown_arguments_are_refused():
     with pytest.raises(sw.InputError, match="SDA has no argument 'depth' to tune"):
-        check({"depth": (1, 2)}, SMALL)
+        check_space({"depth": (1, 2)}, SMALL)
     with pytest.raises(sw.InputError, match="the space is empty"):
-        check({}, SMALL)
+        check_space({}, SMALL)
     with pytest.raises(sw.InputError, match="the values of 'hidden' to choose from must be a list"):
-        check({"hidden": ()}, SMALL)
+        check_space({"hidden": ()}, SMALL)
 
 
 def test_arguments_go_to_the_estimator_or_to_its_training():
@@ -134,9 +148,9 @@ def test_bad_options(arguments, complaint):
         Tuning(**arguments)
 
 
-def test_models_without_gradients_have_nothing_to_tune():
-    with pytest.raises(sw.InputError, match="MNL is not trained by gradients"):
-        tunable("mnl")
+def test_models_without_arguments_have_nothing_to_tune():
+    with pytest.raises(sw.InputError, match="RandomChoice has no arguments"):
+        tunable("random")
 
 
 # Studies
@@ -396,7 +410,7 @@ def test_accuracy_is_maximised_where_it_is_what_stops():
 def test_pruning_stops_trials_that_are_behind(monkeypatch):
     monkeypatch.setattr("setwise.tuning.study.STARTUP", 2)
     monkeypatch.setattr("setwise.tuning.study.WARMUP", 0)
-    monkeypatch.setattr("setwise.tuning.tuning_run.EPOCHS_BETWEEN_LOOKS", 1)
+    monkeypatch.setattr("setwise.tuning.population_trials.EPOCHS_BETWEEN_LOOKS", 1)
     space = {"learning_rate": Range(1e-7, 1e-1, log=True)}
     tuning = Tuning(trials=12, batch=4, pruning=True, storage=None, space=space)
     found = sw.tune(SMALL, TRAIN, VALID, tuning=tuning)
@@ -478,7 +492,7 @@ def test_an_ensemble_of_a_finished_study_is_trained_again(tmp_path):
 def test_pruning_an_ensemble_stops_all_its_members(monkeypatch):
     monkeypatch.setattr("setwise.tuning.study.STARTUP", 2)
     monkeypatch.setattr("setwise.tuning.study.WARMUP", 0)
-    monkeypatch.setattr("setwise.tuning.tuning_run.EPOCHS_BETWEEN_LOOKS", 1)
+    monkeypatch.setattr("setwise.tuning.population_trials.EPOCHS_BETWEEN_LOOKS", 1)
     model = sw.SDA(2, hidden=3, ensemble=4, training=dataclasses.replace(TINY, epochs=6))
     seen = []
 
@@ -488,7 +502,7 @@ def test_pruning_an_ensemble_stops_all_its_members(monkeypatch):
             seen.append((epoch, set(losses), set(stopped), set(self.pruned), self._trial_of))
             return stopped
 
-    monkeypatch.setattr("setwise.tuning.tuning_run._Pruner", Watched)
+    monkeypatch.setattr("setwise.tuning.population_trials._Pruner", Watched)
     space = {"learning_rate": Range(1e-7, 1e-1, log=True)}
     found = sw.tune(model, TRAIN, VALID, tuning=Tuning(12, space, 4, pruning=True, storage=None))
     pruned = [trial for trial in found.trials if trial.pruned]
@@ -609,3 +623,234 @@ def test_the_history_is_a_picture(tuned):
     picture = tuning_history([tuned])
     assert picture.startswith("<svg")
     assert picture == tuning_history([tuned])
+
+
+# Estimators that do not train by gradients: one fit per trial
+
+
+TREES = sw.BoostedLogit(rounds=8, threads=1)
+OF_FEW_ROWS = {**SPACES["trees"], "min_rows": Range(5, 20)}
+FIVE = Tuning(trials=5, space=OF_FEW_ROWS, storage=None)
+
+
+@pytest.fixture(scope="module")
+def boosted():
+    return sw.tune(TREES, TRAIN, VALID, tuning=FIVE)
+
+
+def fitted(model, values):
+    return clone(model).set_params(**values).fit(TRAIN, VALID, progress=False)
+
+
+def test_whole_numbers_may_vary_on_a_log_scale():
+    (leaves,) = distributions({"leaves": SPACES["trees"]["leaves"]}).values()
+    assert (type(leaves).__name__, leaves.log) == ("IntDistribution", True)
+
+
+def test_trials_of_trees_score_what_their_values_give(boosted):
+    assert set(boosted.values) == set(SPACES["trees"])
+    assert len({trial.value for trial in boosted.trials}) > 1
+    for trial in boosted.trials:
+        alone = fitted(TREES, trial.values)
+        assert trial.value == alone.evaluate(VALID).nll
+        assert math.isclose(trial.value, min(alone.history_), rel_tol=1e-6)
+        assert trial.result["best_round"] == alone.best_round_
+    assert (boosted.measure, boosted.value) == ("nll", min(one.value for one in boosted.trials))
+    assert boosted.estimator.evaluate(VALID).nll == boosted.value
+    assert boosted.estimator.get_params() == TREES.get_params() | boosted.values
+
+
+@pytest.mark.parametrize(
+    ("model", "space"),
+    [
+        (sw.LambdaMART(rounds=5, threads=1), None),
+        (sw.MNL(), {"l2": Range(0.1, 1000, log=True)}),
+        (sw.WithinSetMNL(), {"l2": (1.0, "validation")}),
+        (sw.SVMRank(), {"C": Range(0.1, 10.0, log=True)}),
+    ],
+    ids=lambda value: "" if value is None or isinstance(value, dict) else type(value).__name__,
+)
+def test_other_estimators_are_fitted_once_per_trial(model, space):
+    found = sw.tune(model, TRAIN, VALID, tuning=Tuning(3, space, storage=None))
+    for trial in found.trials:
+        assert trial.value == fitted(model, trial.values).evaluate(VALID).nll
+    assert found.estimator.evaluate(VALID).nll == found.value
+
+
+def test_each_proposal_knows_all_results_unless_a_batch_is_asked_for(monkeypatch):
+    asked, claim_of = [], Study.claim
+
+    def watched(self, most, *more):
+        asked.append(most)
+        return claim_of(self, most, *more)
+
+    monkeypatch.setattr(Study, "claim", watched)
+    for batch in (None, 2):
+        sw.tune(TREES, TRAIN, VALID, tuning=Tuning(4, OF_FEW_ROWS, batch, storage=None))
+    assert asked == [1, 1, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("ended", [1, 3])
+def test_a_killed_study_of_trees_goes_on(boosted, tmp_path, ended):
+    kept = dataclasses.replace(FIVE, storage=tmp_path / "s.sqlite")
+
+    def die(done, total):
+        if done == ended:
+            raise SystemExit
+
+    with pytest.raises(SystemExit):
+        sw.tune(TREES, TRAIN, VALID, tuning=kept, on_trials=die)
+    seen = []
+    again = sw.tune(TREES, TRAIN, VALID, tuning=kept, on_trials=lambda *one: seen.append(one))
+    assert seen == [(done, 5) for done in range(ended + 1, 6)]
+    assert again.trials == boosted.trials
+    finished = sw.tune(TREES, TRAIN, VALID, tuning=kept, on_trials=None)
+    assert finished.trials == boosted.trials
+    assert finished.estimator.evaluate(VALID).nll == boosted.value
+
+
+def test_a_checkpoint_keeps_the_trials_of_trees(boosted, tmp_path, monkeypatch):
+    path, run = tmp_path / "trees.search", TuningRun.run
+
+    def killed(self, claimed, on_trials):
+        run(self, claimed, on_trials)
+        if len(self.studies[0].finished()) == 3:
+            raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TuningRun, "run", killed)
+        with pytest.raises(SystemExit):
+            tune_tasks(TREES, [(TRAIN, VALID)], [0], FIVE, checkpoint=path)
+    (again,) = tune_tasks(TREES, [(TRAIN, VALID)], [0], FIVE, checkpoint=path)
+    assert again.trials == boosted.trials
+
+
+def test_a_fit_that_fails_is_a_trial_that_failed(monkeypatch):
+    fit = sw.BoostedLogit._fit
+
+    def sometimes(self, *arguments):
+        if self.leaves == 4 and self.within_set:
+            raise sw.InputError("four leaves see too little of a set")
+        fit(self, *arguments)
+
+    monkeypatch.setattr(sw.BoostedLogit, "_fit", sometimes)
+    space = {"leaves": (4, 8), "within_set": (True, False)}
+    found = sw.tune(TREES, TRAIN, VALID, tuning=Tuning(10, space, storage=None))
+    failed = [trial for trial in found.trials if trial.failed]
+    assert failed
+    for trial in failed:
+        assert trial.values == {"leaves": 4, "within_set": True}
+        assert (trial.failed, trial.value) == ("four leaves see too little of a set", math.inf)
+    assert found.values != failed[0].values
+    with pytest.raises(sw.InputError, match=r"all 2 trials .* failed; the first because: four"):
+        sw.tune(
+            TREES, TRAIN, VALID,
+            tuning=Tuning(2, {"leaves": (4,), "within_set": (True,)}, storage=None),
+        )  # fmt: skip
+
+
+def test_a_setting_that_lightgbm_refuses_is_a_trial_that_failed():
+    with pytest.raises(sw.InputError, match="min_rows=150 may be too large"):
+        fitted(TREES, {"min_rows": 150})
+    space = {"min_rows": (5, 150)}
+    found = sw.tune(TREES, TRAIN, VALID, tuning=Tuning(6, space, storage=None))
+    reasons = {trial.values["min_rows"]: trial.failed for trial in found.trials}
+    assert reasons[5] is None
+    assert "LightGBM cannot grow trees with these arguments" in reasons[150]
+    assert "lightgbm-python" not in reasons[150]
+
+
+def test_trees_without_lightgbm_are_refused_before_any_trial(monkeypatch, tmp_path):
+    def missing():
+        raise sw.InputError("trees need LightGBM")
+
+    monkeypatch.setattr("setwise.tuning.separate_trials.lightgbm", missing)
+    with pytest.raises(sw.InputError, match="trees need LightGBM"):
+        sw.tune(TREES, TRAIN, VALID, tuning=Tuning(2, storage=tmp_path / "s.sqlite"))
+    assert not (tmp_path / "s.sqlite").exists()
+
+
+def test_only_the_best_trial_warns(monkeypatch):
+    fit = sw.BoostedLogit._fit
+
+    def warned(self, *arguments):
+        fit(self, *arguments)
+        warnings.warn(f"{self.leaves} leaves", sw.DataWarning, stacklevel=2)
+
+    monkeypatch.setattr(sw.BoostedLogit, "_fit", warned)
+    with pytest.warns(sw.DataWarning) as raised:
+        found = sw.tune(TREES, TRAIN, VALID, tuning=FIVE)
+    assert [str(one.message) for one in raised] == [f"{found.values['leaves']} leaves"]
+
+
+@pytest.mark.parametrize(
+    ("model", "space", "complaint"),
+    [
+        (
+            TREES,
+            {"dropout": (0.1, 0.2)},
+            "BoostedLogit has no argument 'dropout' .* has: columns",
+        ),
+        (TREES, {"columns": Range(0.5, 2.0)}, "columns=2.0, which BoostedLogit refuses"),
+        (TREES, {"leaves": (31, 200_000)}, "leaves=200000, which BoostedLogit refuses"),
+        (TREES, "training", "BoostedLogit has no argument 'weight_decay' to tune"),
+        (TREES, {}, "the space is empty"),
+        (
+            sw.LambdaMART(),
+            "trees",
+            "LambdaMART has no argument 'l2' to tune; it has: learning_rate",
+        ),
+        (sw.MNL(), None, "MNL has no default search space; .* arguments: l2"),
+        (sw.MNL(), {"l2": (-1.0, 1.0)}, "l2=-1.0, which MNL refuses"),
+        (sw.RandomChoice(), {"l2": (1.0,)}, "RandomChoice has no arguments"),
+    ],
+)
+def test_spaces_that_estimators_do_not_take(model, space, complaint):
+    with pytest.raises(sw.InputError, match=complaint):
+        sw.tune(model, TRAIN, VALID, tuning=Tuning(2, space, storage=None))
+
+
+def test_trees_on_several_splits_and_elsewhere():
+    quick = Tuning(2, OF_FEW_ROWS, storage=None)
+    here = tune_splits(TREES, CHOICES, splits=2, tuning=quick)
+    there = tune_splits(TREES, CHOICES, splits=2, tuning=quick, executor=SerialExecutor())
+    assert [one.tuned.trials for one in here] == [one.tuned.trials for one in there]
+    assert [one.tuned.estimator.seed for one in here] == [0, 1]
+    assert here[0].tuned.study != here[1].tuned.study
+
+
+def tuned_cells(models, space, monkeypatch):
+    """The models that a comparison tunes."""
+    import setwise.comparison.comparison as module
+
+    names, of_parts = [], module.tune_parts
+
+    def watched(model, *more, **options):
+        names.append(type(model).__name__)
+        return of_parts(model, *more, **options)
+
+    monkeypatch.setattr(module, "tune_parts", watched)
+    sw.compare(models, CHOICES, splits=1, tuning=Tuning(2, space, storage=None))
+    return names
+
+
+@pytest.mark.parametrize(
+    ("space", "tuned"),
+    [
+        (None, ["SDA", "BoostedLogit"]),
+        ("paper", ["SDA"]),
+        ({"learning_rate": (0.01, 0.02)}, ["SDA", "BoostedLogit"]),
+    ],
+)
+def test_a_comparison_tunes_the_models_that_take_the_space(space, tuned, monkeypatch):
+    models = {"sda": SMALL, "mnl": sw.MNL(), "trees": TREES, "random": sw.RandomChoice()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert tuned_cells(models, space, monkeypatch) == tuned
+
+
+def test_a_comparison_tunes_a_logit_where_asked(monkeypatch):
+    models = {"mnl": sw.MNL(), "trees": TREES, "random": sw.RandomChoice()}
+    assert tuned_cells(models, {"l2": (1.0, 10.0)}, monkeypatch) == ["MNL", "BoostedLogit"]
+    with pytest.raises(sw.InputError, match="MNL has no argument 'l3' to tune; it has: l2"):
+        sw.compare(models, CHOICES, splits=1, tuning=Tuning(2, {"l3": (1.0,)}, storage=None))

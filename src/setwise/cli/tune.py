@@ -25,15 +25,24 @@ if TYPE_CHECKING:
     from setwise.comparison.comparison import TunedSplit
     from setwise.tuning import Space
 
-SPACES = {"default": "training", "paper": "paper"}
+SPACES = {"default": None, "paper": "paper"}
+"""The search space of a preset; None leaves it to the model."""
+
 STORAGE = "setwise-studies.sqlite"
 STORAGE_HELP = (
     "SQLite file that keeps the trials, or the URL of a database that several machines share "
     "(postgresql://...). After a kill, the same command resumes."
 )
-PRUNING_HELP = "Stop trials early that are worse than the median of the others."
+PRUNING_HELP = "Networks: stop trials early that are worse than the median of the others."
 SEED_HELP = "Seed of the splits, the initial weights, the order of sets and the trials."
-SPACE_HELP = "Search space. Default: training, or paper with --preset paper."
+SPACE_HELP = (
+    "Search space. Default: training for networks (paper with --preset paper), trees for "
+    "boosted_logit, lambdamart for lambdamart. Other models have none: use --vary."
+)
+BATCH_HELP = (
+    "Most trials that are proposed together. Default: for networks, which train them together, 8, "
+    "on a GPU 20; for other models 1."
+)
 VARY_HELP = (
     "Add an argument to the search space, or change its range: 'name=low..high', "
     "'name=low..high log' or 'name=value,value'. May be repeated."
@@ -48,7 +57,7 @@ def tune(
     vary: Annotated[list[str] | None, typer.Option(help=VARY_HELP)] = None,
     batch: Annotated[
         int | None,
-        typer.Option(help="Most trials that train together. Default: 8, on a GPU 20."),
+        typer.Option(help=BATCH_HELP),
     ] = None,
     pruning: Annotated[bool, typer.Option("--pruning", help=PRUNING_HELP)] = False,
     epochs: Annotated[int | None, typer.Option(help=EPOCHS_HELP)] = None,
@@ -70,7 +79,8 @@ def tune(
     """Find the best hyper-parameters of a model on a validation part, and test them.
 
     Each split is tuned on its own training and validation parts. Its test part is used once, for
-    the best setting. A batch of trials trains as one program, for all splits at once.
+    the best setting. A batch of trials of a network trains as one program, for all splits at once.
+    Other models, such as boosted_logit, are fitted once per trial.
 
     For an ensemble, such as sda, every trial trains all of its models; --vary ensemble=1 tunes one.
 
@@ -79,18 +89,19 @@ def tune(
     from setwise._files import check_outputs, check_writable, kept_elsewhere
     from setwise.comparison.comparison import tune_splits
     from setwise.estimators import named
-    from setwise.tuning import Tuning, tunable, with_arguments
+    from setwise.tuning import Tuning, default_space, tunable, with_arguments
 
     check_outputs([out, plot, storage_file(storage)], source.reads())
     for path, kind in ((out, ".setwise"), (plot, ".svg")):
         if path is not None:
             check_writable(path, kind=kind)
-    name = space if space is not None else SPACES[preset]
-    tuning = Tuning(trials, _space(name, vary or []), batch, pruning, storage, seed)
     estimator = tunable(named(model, preset))
+    given = _space(space or SPACES[preset] or default_space(estimator), vary or [])
+    tuning = Tuning(trials, given, batch, pruning, storage, seed)
+    ranges = tuning.space_of(estimator)
     if epochs is not None:
         estimator = with_arguments(estimator, {"epochs": epochs})
-    _say_what_trials_train(estimator.ensemble, tuning.ranges, model)
+    _say_what_trials_train(getattr(estimator, "ensemble", 1), ranges, model)
     choices = source.read(seed)
     show.dropped(choices)
     with executor_of(cluster) as executor, show.counting_bar("trials") as on_trials:
@@ -121,7 +132,8 @@ def _say_what_trials_train(ensemble: int, space: "Space", model: str) -> None:
         )
 
 
-def _space(name: str, vary: list[str]) -> "Space":
+def _space(name: str | None, vary: list[str]) -> "Space | None":
+    """The space of this name with what is varied beside; None if there is neither."""
     from setwise import tuning
 
     given = [tuning.parse(text) for text in vary]
@@ -130,7 +142,8 @@ def _space(name: str, vary: list[str]) -> "Space":
             raise InputError(
                 f"--vary names {argument} {count} times; give all of its values at once"
             )
-    return dict(tuning.SPACES[name]) | dict(given)
+    space = {} if name is None else dict(tuning.SPACES[name])
+    return space | dict(given) or None
 
 
 def _draw(done: "list[TunedSplit]", plot: Path) -> None:

@@ -28,10 +28,10 @@ from setwise._executor import Executor, Send, SerialExecutor, Shared
 from setwise._page import notebook_html
 from setwise.choices import Choices, split
 from setwise.comparison import statistics
-from setwise.estimators import Estimator, TrainedEstimator, named
+from setwise.estimators import Estimator, named
 from setwise.estimators.base import trainable
 from setwise.metrics import HIGHER_IS_BETTER, Metrics
-from setwise.tuning import OnTrials, Tuned, Tuning, tunable, tune_tasks
+from setwise.tuning import OnTrials, Tuned, Tuning, check_space, tunable, tune_tasks
 
 HEADS = ("model", "top-1 %", "top-5 %", "mean rank", "MRR", "NLL", "difference", "p", "seconds")
 
@@ -207,8 +207,9 @@ def compare(
         sizes: shares of training, validation and test sets.
         split_by: what stays together in a split, as ``by`` of :func:`setwise.split`.
         metric: what the leaderboard is sorted by.
-        tuning: tune the models that train by gradients first, in each split separately. By
-            default they keep their arguments.
+        tuning: tune models first, in each split separately: networks, and others that have a
+            default space or all arguments of the one that is given. The rest, and by default all
+            models, keep their arguments.
         on_cell: called after each model on each split.
         executor: where to train; by default in this process.
 
@@ -246,7 +247,7 @@ class TunedSplit:
 
 
 def tune_splits(
-    model: str | TrainedEstimator,
+    model: str | Estimator,
     choices: Choices,
     *,
     splits: int = 10,
@@ -259,11 +260,11 @@ def tune_splits(
 ) -> list[TunedSplit]:
     """Tune a model on random splits, and measure the best setting of each on its test part.
 
-    Every split has a study of its own, which never sees the test part. The trials of all splits
-    train together, as one population.
+    Every split has a study of its own, which never sees the test part. Networks train the trials
+    of all splits together, as one population; other estimators are fitted once per trial.
 
     Args:
-        model: an estimator that trains by gradients, or its name in the zoo.
+        model: an estimator with arguments to vary, or its name in the zoo.
         choices: the data.
         splits: number of random splits.
         seed: split i uses seed + i, and so does its model.
@@ -272,7 +273,8 @@ def tune_splits(
         tuning: the number of trials per split, the search space and where to keep the study.
         on_trials: called whenever trials finish.
         executor: where to train the trials; by default in this process.
-            One job is a chunk of the population: on CPUs eight trials of a split.
+            One job is a chunk of the population, on CPUs eight trials of a split; or one fit of
+            an estimator that is not a network.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.generate("mnl", sets=200).choices
@@ -303,7 +305,7 @@ def check_splits(splits: int, split_by: str, seed: int, sizes: Sequence[float]) 
 
 
 def tune_parts(
-    model: TrainedEstimator,
+    model: Estimator,
     parts: Sequence[tuple[Choices, ...]],
     seed: int,
     tuning: Tuning,
@@ -386,7 +388,9 @@ def _cells(
     """Every model on every split, with its place; those to tune come last, all splits at once."""
     tuned = {}
     if tuning is not None:
-        tuned = {n: model for n, model in models.items() if isinstance(model, TrainedEstimator)}
+        tuned = {name: model for name, model in models.items() if tuning.tunes(model)}
+        if not tuned and isinstance(tuning.space, Mapping):
+            check_space(tuning.space, next(iter(models.values())))  # refuses it
     untuned = {name: model for name, model in models.items() if name not in tuned}
     where = executor or SerialExecutor()
     shared = where.put(splits)

@@ -1,6 +1,7 @@
 """Gradient-boosted trees by LightGBM: on the choice likelihood, and rankers as a rival."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
@@ -25,6 +26,7 @@ from setwise.training.progress import round_bar
 
 Objective = Literal["rank_xendcg", "lambdarank"]
 LARGEST_SET = 10_000  # LightGBM's own limit for one query
+MOST_LEAVES = 131_072  # of a tree, for LightGBM
 FITTED = ("temperature", "best_round", "history")
 FITTED_LOGIT = ("best_round", "history", "importances")
 CERTAIN = 0.01  # nats per choice
@@ -81,7 +83,7 @@ class BoostedLogit(Estimator):
         "within_set": flag,
         "rounds": whole(),
         "learning_rate": number(above=0),
-        "leaves": whole(2),
+        "leaves": whole(2, MOST_LEAVES),
         "min_rows": whole(),
         "l2": number(least=0),
         "columns": number(above=0, most=1),
@@ -163,7 +165,8 @@ class BoostedLogit(Estimator):
         """Learn from encoded sets; ``deadline`` and ``on_round`` as in boosting."""
         view = tree_view(schema, self.within_set)
         monotone = _columns_of(self.monotone or {}, schema)
-        found = boost(train, valid, view, self.boosting, monotone, deadline, on_round)
+        with _lightgbm_errors(self.min_rows):
+            found = boost(train, valid, view, self.boosting, monotone, deadline, on_round)
         self.schema_, self.best_round_, self.history_ = schema, found.best_round, found.history
         self.model_ = BoostedTrees.of(found.trees, view.own, view.categories, view.within)
         names = view.names([*schema.item_names, *schema.context_names])
@@ -260,7 +263,7 @@ class LambdaMART(Estimator):
         "objective": one_of(*get_args(Objective)),
         "rounds": whole(),
         "learning_rate": number(above=0),
-        "leaves": whole(2),
+        "leaves": whole(2, MOST_LEAVES),
         "min_rows": whole(),
         "patience": whole(),
         "threads": whole(0),
@@ -311,18 +314,19 @@ class LambdaMART(Estimator):
         _check_sizes(train)
         data = _dataset(library, train)
         history: dict[str, dict[str, list[float]]] = {}
-        booster = library.train(
-            self._settings(),
-            data,
-            self.rounds,
-            valid_sets=[_dataset(library, valid, data)],
-            valid_names=["validation"],
-            feval=_top1(valid),
-            callbacks=[
-                library.early_stopping(self.patience, verbose=False),
-                library.record_evaluation(history),
-            ],
-        )
+        with _lightgbm_errors(self.min_rows):
+            booster = library.train(
+                self._settings(),
+                data,
+                self.rounds,
+                valid_sets=[_dataset(library, valid, data)],
+                valid_names=["validation"],
+                feval=_top1(valid),
+                callbacks=[
+                    library.early_stopping(self.patience, verbose=False),
+                    library.record_evaluation(history),
+                ],
+            )
         self.best_round_, self.history_ = booster.best_iteration, history["validation"]["top1"]
         self.model_ = Trees.parsed(booster.model_to_string(num_iteration=self.best_round_))
         self.temperature_ = temperature(self._scores(valid), valid)
@@ -371,6 +375,21 @@ class LambdaMART(Estimator):
         arrays = {name.removeprefix(OF_TREES): array for name, array in artifact.arrays.items()}
         estimator.model_ = Trees.of(arrays, artifact.schema.width)
         return estimator
+
+
+@contextmanager
+def _lightgbm_errors(min_rows: int) -> Iterator[None]:
+    """Say in one sentence that LightGBM refuses arguments, or that they allow no split."""
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, lightgbm().basic.LightGBMError):
+            raise
+        what = str(error).partition(" at /")[0]  # the rest is a line of LightGBM's source
+        raise InputError(
+            f"LightGBM cannot grow trees with these arguments ({what}); for few rows, "
+            f"min_rows={min_rows} may be too large"
+        ) from error
 
 
 def _dataset(library: Any, encoded: Encoded, reference: Any = None) -> Any:

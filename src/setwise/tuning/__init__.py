@@ -1,8 +1,16 @@
-"""Tuning: Optuna proposes trials in batches, and each batch trains as one population."""
+"""Tuning: Optuna proposes trials in batches; networks train a batch as one population."""
 
 from setwise.tuning.options import STORAGE, OnTrials, Tuning
 from setwise.tuning.search import Trial, Tuned, tunable, tune, tune_tasks
-from setwise.tuning.space import SPACES, Range, Space, parse, with_arguments
+from setwise.tuning.space import (
+    SPACES,
+    Range,
+    Space,
+    check_space,
+    default_space,
+    parse,
+    with_arguments,
+)
 
 __all__ = [
     "SPACES",
@@ -13,6 +21,8 @@ __all__ = [
     "Trial",
     "Tuned",
     "Tuning",
+    "check_space",
+    "default_space",
     "parse",
     "tunable",
     "tune",

@@ -1,4 +1,4 @@
-"""Tune: ask for a batch of trials, train it as one population, store the results; and repeat."""
+"""Tune: ask for a batch of trials, train it, store the results; and repeat."""
 
 import math
 import time
@@ -15,7 +15,7 @@ from setwise._errors import InputError
 from setwise._executor import Executor
 from setwise._page import notebook_html
 from setwise.choices import Choices
-from setwise.estimators import Estimator, TrainedEstimator, named
+from setwise.estimators import Estimator, named
 from setwise.estimators.base import comparable, held_out, trainable
 from setwise.tuning.options import OnTrials, Tuning
 
@@ -30,6 +30,9 @@ BEST_SHOWN = 10  # trials in a notebook
 class Trial:
     """One setting: its values, the validation measure it reached, and how long it trained.
 
+    ``result`` has the NLL and the accuracy on the validation part, and the epochs of a network or
+    the best round of trees.
+
     ``value`` is that of the model as it would be returned: of an ensemble, not of a member. A
     pruned trial has the value of its first member until then.
     """
@@ -42,7 +45,7 @@ class Trial:
 
     @property
     def failed(self) -> str | None:
-        """Why the trial has no model: arguments that do not go together, or a diverged loss."""
+        """Why the trial has no model: arguments that do not go together, or a failed fit."""
         return self.result.get("failed")
 
 
@@ -50,13 +53,14 @@ class Trial:
 class Tuned:
     """The best setting of a study, the estimator trained with it, and all trials.
 
-    ``value`` is the estimator's own validation measure, of its ensemble where it is one.
+    ``value`` is the estimator's own validation measure, of its ensemble where it is one: the NLL
+    or, for networks that stop on it, the accuracy.
     """
 
     values: dict[str, Any]
     value: float
     measure: str
-    estimator: TrainedEstimator
+    estimator: Estimator
     trials: tuple[Trial, ...]
     study: str
 
@@ -100,7 +104,7 @@ class Tuned:
 
 
 def tune(
-    model: str | TrainedEstimator,
+    model: str | Estimator,
     choices: Choices,
     validation: Choices | None = None,
     *,
@@ -110,9 +114,11 @@ def tune(
     """Find the setting with the best validation measure, and the model trained with it.
 
     Args:
-        model: an estimator that trains by gradients, or its name in the zoo. What the space does
-            not name stays as it is here; ``training.stop_on`` says which measure counts. Every
-            trial trains all members of an ensemble: to tune faster, take ``ensemble=1``.
+        model: an estimator with arguments to vary, or its name in the zoo. What the space does
+            not name stays as it is here. Networks, which train by gradients, train several trials
+            at once; ``training.stop_on`` says which measure counts; every trial trains all members
+            of an ensemble: to tune faster, take ``ensemble=1``. Other estimators are fitted once
+            per trial, and the validation NLL counts.
         choices: the training sets.
         validation: sets to stop on and to compare trials by; by default a fifth of the training
             sets. Test sets have no place here: keep them for :meth:`Estimator.evaluate`.
@@ -129,26 +135,25 @@ def tune(
     estimator = tunable(model)
     estimator.check_arguments()
     instance(Tuning, "write tuning=setwise.Tuning(trials=20)")("tuning", tuning)
+    seed = getattr(estimator, "seed", 0)
     if validation is None:
-        choices, validation = held_out(trainable(choices), estimator.seed)
+        choices, validation = held_out(trainable(choices), seed)
     else:
         comparable(trainable(validation, "validation"), trainable(choices))
-    return tune_tasks(estimator, [(choices, validation)], [estimator.seed], tuning, on_trials)[0]
+    return tune_tasks(estimator, [(choices, validation)], [seed], tuning, on_trials)[0]
 
 
-def tunable(model: str | Estimator) -> TrainedEstimator:
+def tunable(model: str | Estimator) -> Estimator:
     """The estimator, if there is anything to tune in it."""
     estimator = named(model) if isinstance(model, str) else model
     instance(Estimator, "give one, such as setwise.SDA(), or its name")("model", estimator)
-    if not isinstance(estimator, TrainedEstimator):
-        raise InputError(
-            f"{type(estimator).__name__} is not trained by gradients, so it has nothing to tune"
-        )
+    if not estimator.get_params(deep=False):
+        raise InputError(f"{type(estimator).__name__} has no arguments, so it has nothing to tune")
     return estimator
 
 
 def tune_tasks(
-    model: TrainedEstimator,
+    model: Estimator,
     parts: Sequence[tuple[Choices, Choices]],
     seeds: Sequence[int],
     tuning: Tuning,
@@ -158,9 +163,10 @@ def tune_tasks(
 ) -> list[Tuned]:
     """:func:`tune` on several pairs of training and validation sets at once, each with a seed.
 
-    Each pair has a study of its own; their trials train as one population. A file ``checkpoint``,
-    in place of a storage, keeps whole batches: a killed search continues to the identical end.
-    The executor, by default this process, trains the chunks of a population.
+    Each pair has a study of its own; the trials of networks train as one population. A file
+    ``checkpoint``, in place of a storage, keeps whole batches: a killed search continues to the
+    identical end. The executor, by default this process, trains the chunks of a population, or
+    fits the trials of other estimators.
     """
     from setwise.tuning.tuning_run import TuningRun  # slow to import: it needs Optuna
 
@@ -177,7 +183,7 @@ def tune_tasks(
             Tuned(
                 values=dict(study.best().params),
                 value=float(study.best().values[0]),
-                measure=model.training_options.stop_on,
+                measure=run.measure,
                 estimator=estimator,
                 trials=tuple(_trial(trial) for trial in study.finished()),
                 study=study.name,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.base import clone
@@ -11,7 +11,7 @@ from sklearn.base import clone
 from setwise._arguments import check_all, checked, flag, instance, number, shown
 from setwise._arguments import text as check_text
 from setwise._errors import InputError
-from setwise.estimators import TrainedEstimator
+from setwise.estimators import BoostedLogit, Estimator, LambdaMART, TrainedEstimator
 from setwise.training.options import OPTIONS
 
 
@@ -55,14 +55,59 @@ SPACES: Mapping[str, Space] = {
         "dimension": (8, 24, 48),
         "hidden": (16, 32, 64),
     },
+    "trees": {
+        "learning_rate": Range(0.02, 0.2, log=True),
+        "leaves": Range(4, 127, log=True),
+        "min_rows": Range(5, 100),
+        "l2": Range(0.1, 100.0, log=True),
+        "columns": Range(0.2, 1.0),
+        "random_splits": (True, False),
+        "within_set": (True, False),
+    },
+    "lambdamart": {
+        "objective": ("rank_xendcg", "lambdarank"),
+        "learning_rate": Range(0.02, 0.2, log=True),
+        "leaves": Range(4, 127, log=True),
+        "min_rows": Range(5, 100),
+    },
 }
 
+DEFAULT_SPACES: Mapping[type, str] = {
+    TrainedEstimator: "training",
+    BoostedLogit: "trees",
+    LambdaMART: "lambdamart",
+}
+"""The space to take where none is given, by the kind of estimator; other kinds have none."""
 
 PLAIN = (bool, int, float, str, type(None))
 COMBINATIONS = 1000  # of listed values to look through for one that the estimator takes
 
 
-def check(space: Space, estimator: TrainedEstimator) -> None:
+def default_space(estimator: Estimator) -> str | None:
+    """The name of the space that an estimator has where none is given; None if it has none.
+
+    >>> import setwise as sw
+    >>> default_space(sw.SDA()), default_space(sw.BoostedLogit()), default_space(sw.MNL())
+    ('training', 'trees', None)
+    """
+    for kind, name in DEFAULT_SPACES.items():
+        if isinstance(estimator, kind):
+            return name
+    return None
+
+
+def arguments(estimator: Estimator) -> list[str]:
+    """The arguments that a space may name: the estimator's own, and those of its training.
+
+    >>> import setwise as sw
+    >>> arguments(sw.MNL())
+    ['l2']
+    """
+    own = [name for name in estimator.get_params(deep=False) if name != "training"]
+    return [*OPTIONS, *own] if isinstance(estimator, TrainedEstimator) else own
+
+
+def check_space(space: Space, estimator: Estimator) -> None:
     """Refuse a space with arguments or values that the estimator does not take.
 
     Each listed value and both ends of each range must be fit for training, with at least one
@@ -71,13 +116,12 @@ def check(space: Space, estimator: TrainedEstimator) -> None:
     if not isinstance(space, Mapping):
         raise InputError(f"the space must be a mapping of arguments to values, not {shown(space)}")
     estimator.check_arguments()
-    own = [name for name in estimator.get_params(deep=False) if name != "training"]
-    known = [*OPTIONS, *own]
+    known = arguments(estimator)
     for name, values in space.items():
         if name not in known:
             raise InputError(
                 f"{type(estimator).__name__} has no argument '{name}' to tune; "
-                f"it has: {', '.join(known)}"
+                f"it has: {', '.join(known) or 'none'}"
             )
         _check_values(name, values)
     if not space:
@@ -116,7 +160,7 @@ def _check_values(name: str, values: Any) -> None:
             )
 
 
-def _check_value(name: str, value: Any, space: Space, estimator: TrainedEstimator) -> None:
+def _check_value(name: str, value: Any, space: Space, estimator: Estimator) -> None:
     """Refuse a value that the estimator takes with no combination of the space's other values."""
     refused: InputError | None = None
     for others in islice(_combinations(space, name), COMBINATIONS):
@@ -139,21 +183,26 @@ def _combinations(space: Space, but: str) -> Iterator[dict[str, Any]]:
         yield dict(zip(others, combination, strict=True))
 
 
-A_TRAINED = instance(TrainedEstimator, "give one, such as setwise.SDA()")
+AN_ESTIMATOR = instance(Estimator, "give one, such as setwise.SDA()")
+
+Some = TypeVar("Some", bound=Estimator)
 
 
-@checked(estimator=A_TRAINED, values=instance(Mapping, "write {'epochs': 20}"))
-def with_arguments(estimator: TrainedEstimator, values: Mapping[str, Any]) -> TrainedEstimator:
+@checked(estimator=AN_ESTIMATOR, values=instance(Mapping, "write {'epochs': 20}"))
+def with_arguments(estimator: Some, values: Mapping[str, Any]) -> Some:
     """A fresh copy of the estimator with these arguments, its own or its training's.
 
     >>> import setwise as sw
     >>> with_arguments(sw.SDA(), {"hidden": 32, "dropout": 0.2}).training.dropout
     0.2
     """
-    training = {name: value for name, value in values.items() if name in OPTIONS}
-    own = {name: value for name, value in values.items() if name not in OPTIONS}
-    fresh: TrainedEstimator = clone(estimator).set_params(**own)
-    return fresh.set_training(**training)
+    trains = isinstance(estimator, TrainedEstimator)
+    training = {name: value for name, value in values.items() if trains and name in OPTIONS}
+    own = {name: value for name, value in values.items() if name not in training}
+    fresh: Some = clone(estimator).set_params(**own)
+    if isinstance(fresh, TrainedEstimator):
+        fresh.set_training(**training)
+    return fresh
 
 
 @checked(text=check_text)

@@ -1,4 +1,7 @@
-"""The studies of several tasks at once: the trials of a batch train as one population.
+"""The studies of several tasks at once: claim trials, let them learn, store what they reached.
+
+Trials become fitted models in two ways: as one population, if they train by gradients
+(:class:`PopulationTrials`), or by one fit each (:class:`SeparateTrials`).
 
 A database stores trials one by one, for workers that share them. A checkpoint is a file with all
 trials of a batch, or none. A killed search continues from its last whole batch, with the best
@@ -7,12 +10,10 @@ that train with it.
 """
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, replace
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,104 +21,96 @@ import numpy as np
 from sklearn.base import clone
 
 from setwise import _tensorfile
+from setwise._arguments import plain
 from setwise._errors import InputError
 from setwise._executor import Executor
 from setwise._tensorfile import named_arrays, with_arrays
 from setwise.choices import Choices, Schema
-from setwise.estimators import TrainedEstimator
+from setwise.estimators import Estimator, TrainedEstimator
 from setwise.estimators.base import trainable
-from setwise.models import Model, Sizes
-from setwise.training import (
-    Elsewhere,
-    Fit,
-    Member,
-    OnEpoch,
-    Prune,
-    Task,
-    Validation,
-    fit_population,
-)
+from setwise.models import Model
+from setwise.training import Fit, Task
 from setwise.training.checkpoint import fingerprint
 from setwise.tuning.options import OnTrials, Tuning
-from setwise.tuning.space import check, with_arguments
+from setwise.tuning.population_trials import Learned, Learner, PopulationTrials
+from setwise.tuning.separate_trials import SeparateTrials
+from setwise.tuning.space import check_space, with_arguments
 from setwise.tuning.storage import Storage, heartbeat
-from setwise.tuning.study import Claim, Study
+from setwise.tuning.study import Study
 
-EPOCHS_BETWEEN_LOOKS = 5  # at which trials to prune
 SCORED = "as returned"  # part of a study's name: studies that scored single members are others
-DIVERGED = "training diverged (its loss is not a number); lower learning rates may help"
-
-
-class Learner(NamedTuple):
-    """An estimator that is to learn a task."""
-
-    task: int
-    estimator: TrainedEstimator
-
-
-class Claimed(NamedTuple):
-    """A claim of one task's study, and the estimator that it asks for."""
-
-    task: int
-    estimator: TrainedEstimator
-    claim: Claim
-
-
-SomeLearner = TypeVar("SomeLearner", Learner, Claimed)
 
 
 class TuningRun:
-    """Runs the studies of all tasks: it has their data, and the best fits of this process."""
+    """Runs the studies of all tasks, and keeps the best models of this process."""
 
     def __init__(
         self,
-        model: TrainedEstimator,
+        model: Estimator,
         parts: Sequence[tuple[Choices, Choices]],
         seeds: Sequence[int],
         tuning: Tuning,
         checkpoint: Path | None = None,
         executor: Executor | None = None,
     ):
-        check(tuning.ranges, model)
+        self._space = tuning.space_of(model)
+        check_space(self._space, model)
         self.model, self.seeds, self.tuning = model, list(seeds), tuning
+        self.measure = measure_of(model)
         learned = [Schema.learn(trainable(train)) for train, _ in parts]
-        self._schemas = [schema for schema, _ in learned]
-        self._tasks = [
+        tasks = [
             Task(train.encoded(), schema.encode(trainable(valid)))
             for (schema, train), (_, valid) in zip(learned, parts, strict=True)
         ]
-        self._elsewhere = None if executor is None else Elsewhere(executor, self._tasks)
-        self._measure = model.training_options.stop_on
-        self._batch = tuning.together
+        self._trials: PopulationTrials | SeparateTrials
+        if isinstance(model, TrainedEstimator):
+            schemas = [schema for schema, _ in learned]
+            self._trials = PopulationTrials(
+                tasks, schemas, self.measure, tuning, "seed" in self._space, executor
+            )
+        else:
+            self._trials = SeparateTrials(model, parts, tuning, executor)
         self.storage = Storage(tuning.storage)
-        maximise = self._measure == "accuracy"
+        maximise = self.measure == "accuracy"
         with self.storage.faults():
             self.studies = [
-                Study(self.storage, self._name(task, seed), tuning.ranges, maximise)
-                for task, seed in zip(self._tasks, self.seeds, strict=True)
+                Study(self.storage, self._name(task, seed), self._space, maximise)
+                for task, seed in zip(tasks, self.seeds, strict=True)
             ]
         # By task, the best trial of this process, or of earlier ones, from the checkpoint.
         self._best: dict[int, BestTrial] = {}
-        self._validations: dict[int, Validation] = {}
         self._checkpoint = checkpoint
         if checkpoint is not None:
             self._best = resumed(checkpoint, self.studies, self._skeletons)
 
-    def claim(self) -> list[Claimed]:
+    def claim(self) -> list[Learner]:
         """The next batch of every study."""
-        tuning = self.tuning
+        tuning, most = self.tuning, self._trials.batch
         return [
-            Claimed(task, self._with(task, claim.values), claim)
+            Learner(task, self._with(task, claim.values), claim)
             for task, study in enumerate(self.studies)
-            for claim in study.claim(self._batch, tuning.trials, tuning.seed + task, tuning.pruning)
+            for claim in study.claim(most, tuning.trials, tuning.seed + task, tuning.pruning)
         ]
 
-    def run(self, claimed: Sequence[Claimed], on_trials: OnTrials | None) -> None:
+    def run(self, claimed: Sequence[Learner], on_trials: OnTrials | None) -> None:
         """Train a batch and store the results; trials that do not end are given back.
 
         A combination of values that the estimator refuses is a trial that failed.
         """
-        open_claims = {one.claim.trial: one for one in claimed}
+        open_claims = {one.claim.trial: one for one in claimed if one.claim is not None}
+        ended, total = self._ended(), self.tuning.trials * len(self.studies)
+
+        def done(one: Learner, learned: Learned) -> None:
+            nonlocal ended
+            self._finish(one, learned)
+            assert one.claim is not None
+            del open_claims[one.claim.trial]
+            ended += 1
+
+        def on_ended(more: int) -> None:
+            if on_trials is not None:
+                on_trials(ended + more, total)
+
         try:
             with heartbeat(self.storage.base, frozenset(open_claims)):
                 sound = []
@@ -126,143 +119,73 @@ class TuningRun:
                         one.estimator.check_arguments()
                         sound.append(one)
                     except InputError as error:
-                        self._fail(one, {}, str(error))
-                        del open_claims[one.claim.trial]
-                for group in _by_sizes(sound):
-                    for one, fits, pruned in self._trained(group, on_trials):
-                        self._finish(one, fits, pruned)
-                        del open_claims[one.claim.trial]
+                        done(one, Learned({"failed": str(error)}, None))
+                for one, learned in self._trials.learn(sound, on_ended):
+                    done(one, learned)
         finally:
             for one in open_claims.values():
+                assert one.claim is not None
                 self.studies[one.task].give_back(one.claim)
         if self._checkpoint is not None:
-            write_checkpoint(self._checkpoint, self.studies, self._best)
+            # Only networks are kept in it: other models are fitted again.
+            kept = self._best if isinstance(self._trials, PopulationTrials) else {}
+            write_checkpoint(self._checkpoint, self.studies, kept)
 
     def finished(self) -> bool:
         """Whether every study has its trials, wherever they ran; some may have more."""
         return all(len(study.finished()) >= self.tuning.trials for study in self.studies)
 
-    def estimators(self) -> list[TrainedEstimator]:
-        """For every task, the estimator of its best trial, trained.
+    def estimators(self) -> list[Estimator]:
+        """For every task, the estimator of its best trial, fitted.
 
-        Fits of this process, and those in a checkpoint, are at hand; others are repeated.
+        Models of this process, and those in a checkpoint, are at hand; others are fitted again.
         """
-        found: dict[int, TrainedEstimator] = {}
+        found: dict[int, Estimator] = {}
         missing: list[Learner] = []
         for task, study in enumerate(self.studies):
             best = study.best()
-            estimator = self._with(task, best.params)
+            one = Learner(task, self._with(task, best.params))
             known = self._best.get(task)
             if known is not None and known.trial == best.number:
-                found[task] = self._learned(task, estimator, known.fits)
+                found[task] = self._trials.estimator(one, known.model)
             else:
-                missing.append(Learner(task, estimator))
-        for group in _by_sizes(missing):
-            for one, fits in zip(group, self._fit(group), strict=True):
-                found[one.task] = self._learned(one.task, one.estimator, fits)
+                missing.append(one)
+        for one, learned in self._trials.learn(missing, lambda more: None):
+            if learned.failed is not None:
+                raise InputError(f"the best trial cannot be fitted again: {learned.failed}")
+            found[one.task] = self._trials.estimator(one, learned.model)
         return [found[task] for task in range(len(self.studies))]
 
-    def _with(self, task: int, values: Mapping[str, Any]) -> TrainedEstimator:
+    def _with(self, task: int, values: Mapping[str, Any]) -> Estimator:
         """The estimator of a task with these values; its seed is the task's, unless it is tuned."""
-        return with_arguments(clone(self.model).set_params(seed=self.seeds[task]), values)
+        fresh = clone(self.model)
+        if "seed" in fresh.get_params(deep=False):
+            fresh.set_params(seed=self.seeds[task])
+        return with_arguments(fresh, values)
 
-    def _learned(
-        self, task: int, estimator: TrainedEstimator, fits: Sequence[Fit]
-    ) -> TrainedEstimator:
-        return estimator.learned(self._schemas[task], fits, self._tasks[task].valid)
+    def _finish(self, one: Learner, learned: Learned) -> None:
+        """Store the result of a trial; the model of the best one is kept.
 
-    def _trained(
-        self, group: Sequence[Claimed], on_trials: OnTrials | None
-    ) -> list[tuple[Claimed, list[Fit], bool]]:
-        """The fits of claims whose models have the same sizes, and which were pruned."""
-        pruner = _Pruner(group, self._measure)
-        before, total = self._ended(), self.tuning.trials * len(self.studies)
-
-        def on_epoch(record: Mapping[str, int | float]) -> None:
-            if on_trials is not None:  # a trial's members count as parts of it
-                ended = int(record["finished"] * len(group) // record["members"])
-                on_trials(before + ended, total)
-
-        fits = self._fit(group, pruner if self.tuning.pruning else None, on_epoch)
-        if any(fit.interrupted for own in fits for fit in own):
-            raise KeyboardInterrupt
-        return [
-            (one, own, number in pruner.pruned)
-            for number, (one, own) in enumerate(zip(group, fits, strict=True))
-        ]
-
-    def _fit(
-        self,
-        group: Sequence[SomeLearner],
-        prune: Prune | None = None,
-        on_epoch: OnEpoch | None = None,
-    ) -> list[list[Fit]]:
-        """The fits of each learner's members; all members train as one population.
-
-        Repeated, a trial trains in the program that it had, so that it ends alike.
+        A trial without a model counts, with the worst value there is, but is never the best.
         """
-        first = group[0].estimator
-        members = [_members(one) for one in group]
-        fits = iter(fit_population(
-            first.blueprint, first.sizes(), self._tasks, [one for own in members for one in own],
-            at_least=self._lanes(members), prune=prune, on_epoch=on_epoch,
-            elsewhere=self._elsewhere,
-        ))  # fmt: skip
-        return [list(islice(fits, len(own))) for own in members]
-
-    def _lanes(self, members: Sequence[Sequence[Member]]) -> int:
-        """Lanes to compile for, so that later batches use the same program."""
-        if "seed" in self.tuning.ranges:
-            return 1  # each trial has batches of its own
-        alike = (Counter((one.seed, one.blueprint) for one in own) for own in members)
-        return self._batch * max(max(counts.values()) for counts in alike)
-
-    def _finish(self, one: Claimed, fits: Sequence[Fit], pruned: bool) -> None:
-        """Store the result of a trial; the fits of the best one are kept."""
-        first = fits[0]
-        result: dict[str, Any] = {"epochs": len(first.history), "best_epoch": first.best_epoch}
-        if any(fit.diverged or fit.best_epoch < 0 for fit in (fits[:1] if pruned else fits)):
-            self._fail(one, result, DIVERGED, pruned)
+        assert one.claim is not None
+        study, maximise = self.studies[one.task], self.measure == "accuracy"
+        if learned.failed is not None:
+            worst = 0.0 if maximise else math.inf
+            study.finish(one.claim, worst, learned.result, learned.pruned)
             return
-        measured = first.history[first.best_epoch]
-        if len(fits) > 1 and not pruned:
-            result["best_epoch"] = [fit.best_epoch for fit in fits]
-            result["epochs"] = max(len(fit.history) for fit in fits)
-            model = self._learned(one.task, one.estimator, fits).model_
-            measured = dict(
-                zip(("nll", "accuracy"), self._valid(one.task).measure(model), strict=True)
-            )
-        result |= {name: float(measured[name]) for name in ("nll", "accuracy")}
-        value = result[self._measure]
-        self.studies[one.task].finish(one.claim, value, result, pruned)
+        value = learned.result[self.measure]
+        study.finish(one.claim, value, learned.result, learned.pruned)
         best = self._best.get(one.task)
-        sign = -1 if self._measure == "accuracy" else 1
-        if not pruned and (best is None or sign * value < sign * best.value):
-            number = self.studies[one.task].number(one.claim)
-            self._best[one.task] = BestTrial(number, value, tuple(fits))
-
-    def _fail(
-        self, one: Claimed, result: dict[str, Any], reason: str, pruned: bool = False
-    ) -> None:
-        """A trial without a model counts, with the worst value there is, but is never the best."""
-        worst = 0.0 if self._measure == "accuracy" else math.inf
-        self.studies[one.task].finish(one.claim, worst, result | {"failed": reason}, pruned)
-
-    def _valid(self, task: int) -> Validation:
-        """Measures models on a task's validation sets, which stay on the device."""
-        if task not in self._validations:
-            self._validations[task] = Validation([self._tasks[task].valid])
-        return self._validations[task]
+        sign = -1 if maximise else 1
+        if not learned.pruned and (best is None or sign * value < sign * best.value):
+            self._best[one.task] = BestTrial(study.number(one.claim), value, learned.model)
 
     def _skeletons(self, task: int, trial: int) -> list[Model]:
         """The models of a trial, without their weights."""
+        assert isinstance(self._trials, PopulationTrials)
         values = self.studies[task].finished()[trial].params
-        estimator = self._with(task, values)
-        width, sizes = self._schemas[task].width, estimator.sizes()
-        return [
-            member.recipe(estimator.blueprint).skeleton(width, sizes)
-            for member in estimator.members()
-        ]
+        return self._trials.skeletons(Learner(task, self._with(task, values)))
 
     def _ended(self) -> int:
         return sum(len(study.finished()) for study in self.studies)
@@ -270,66 +193,30 @@ class TuningRun:
     def _name(self, task: Task, seed: int) -> str:
         """The same for the same model, space, data and seeds, so that a study continues."""
         model = self.model
-        arguments = model.get_params(deep=False) | {"training": asdict(model.training_options)}
-        space = {name: str(values) for name, values in self.tuning.ranges.items()}
+        arguments = model.get_params(deep=False)
+        if isinstance(model, TrainedEstimator):
+            arguments |= {"training": asdict(model.training_options)}
+        space = {name: str(values) for name, values in self._space.items()}
         tuning = [self.tuning.seed, self.tuning.pruning, SCORED]
-        mark = fingerprint(None, task, [arguments, space, seed, tuning])
+        mark = fingerprint(None, task, [plain(arguments), space, seed, tuning])
         return f"{type(model).__name__}-{mark[:16]}"
 
 
-class _Pruner:
-    """Asks Optuna every few epochs which trials to stop; an ensemble goes by its first member."""
-
-    def __init__(self, group: Sequence[Claimed], measure: str):
-        self._group, self._measure = group, measure
-        self._trial_of = [n for n, one in enumerate(group) for _ in one.estimator.members()]
-        self._first = {number: place for place, number in reversed([*enumerate(self._trial_of)])}
-        self.pruned: set[int] = set()
-
-    def __call__(self, epoch: int, losses: Mapping[int, float]) -> Collection[int]:
-        if (epoch + 1) % EPOCHS_BETWEEN_LOOKS == 0:
-            for place, loss in losses.items():
-                number = self._trial_of[place]
-                if self._first[number] == place and self._hopeless(number, epoch, loss):
-                    self.pruned.add(number)
-        # Members may train after the first of their ensemble: those of a pruned trial stop at once.
-        return [place for place in losses if self._trial_of[place] in self.pruned]
-
-    def _hopeless(self, number: int, epoch: int, loss: float) -> bool:
-        one = self._group[number]
-        if (
-            one.estimator.training_options.stop_on != self._measure
-        ):  # tuned itself: losses do not compare
-            return False
-        return one.claim.hopeless(epoch + 1, -loss if self._measure == "accuracy" else loss)
-
-
-def _members(one: Learner | Claimed) -> list[Member]:
-    """What a learner trains: every member with its own recipe, since others may have another."""
-    shared = one.estimator.blueprint
-    return [
-        replace(member, blueprint=member.recipe(shared))
-        for member in one.estimator.members(one.task)
-    ]
-
-
-def _by_sizes(learners: Sequence[SomeLearner]) -> list[list[SomeLearner]]:
-    """Those whose models have the same sizes: each group is one population."""
-    groups: dict[Sizes, list[SomeLearner]] = defaultdict(list)
-    for one in learners:
-        groups[one.estimator.sizes()].append(one)
-    return list(groups.values())
+def measure_of(model: Estimator) -> str:
+    """The validation measure that trials are compared by: "nll" or "accuracy"."""
+    return model.training_options.stop_on if isinstance(model, TrainedEstimator) else "nll"
 
 
 KIND = "search"
 
 
 class BestTrial(NamedTuple):
-    """The best trial of one task so far: its number, its value and the fits of its members."""
+    """The best trial of one task so far: its number, its value and its model."""
 
     trial: int
     value: float
-    fits: tuple[Fit, ...]
+    model: Any
+    """As in :class:`Learned`; in a checkpoint, the fits of a network's members."""
 
 
 def write_checkpoint(path: Path, studies: Sequence[Study], best: Mapping[int, BestTrial]) -> None:
@@ -337,7 +224,7 @@ def write_checkpoint(path: Path, studies: Sequence[Study], best: Mapping[int, Be
     arrays = {
         f"{task} {number} {name}": array
         for task, one in best.items()
-        for number, fit in enumerate(one.fits)
+        for number, fit in enumerate(one.model)
         for name, array in named_arrays(jax.tree.map(_on_device, fit.model)).items()
     }
     meta = {
@@ -347,7 +234,7 @@ def write_checkpoint(path: Path, studies: Sequence[Study], best: Mapping[int, Be
                 "trial": one.trial, "value": one.value,
                 "fits": [
                     {"history": list(fit.history), "best_epoch": fit.best_epoch}
-                    for fit in one.fits
+                    for fit in one.model
                 ],
             }
             for task, one in best.items()
