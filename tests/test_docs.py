@@ -57,7 +57,8 @@ COMMANDS = dict(generate.commands())
 
 # Options that make a command of the docs cheap; given last, they win.
 LESS = {
-    "setwise fit": ["--max-sets", "300", "--epochs", "3"],
+    "setwise fit": ["--max-sets", "300", "--time-budget", "2"],
+    "setwise fit --model": ["--max-sets", "300", "--epochs", "3"],
     "setwise compare": ["--max-sets", "300", "--splits", "2", "--models", "mnl"],
     "setwise tune": ["--max-sets", "300", "--trials", "2"],
     "setwise violations": ["--max-sets", "200"],
@@ -116,7 +117,8 @@ def run_command(line: str) -> None:
     if name == "setwise serve":  # it would never end; test_server_process.py runs it
         check_usage(line)
         return
-    words = [*shlex.split(line)[1:], *LESS.get(name, [])]
+    less = LESS.get(f"{name} --model") if "--model" in line else None
+    words = [*shlex.split(line)[1:], *(less or LESS.get(name, []))]
     if name.startswith("setwise datasets"):
         # In a process of its own: Typer hands these a context of another class than it says, which
         # the checks of types in tests refuse. It needs no JAX and so starts quickly.
