@@ -66,17 +66,17 @@ def test_a_model_that_lacks_splits_is_not_taken(page):
 
 def test_a_rival_is_marked_only_beyond_chance(page):
     noise = np.array([0.0, 0.1, -0.1, 0.05, -0.05])
-    values = {"sda": 1 + noise, "worse": 2 + noise**2, "equal": 1 - noise}
+    values = {"auto": 1 + noise, "worse": 2 + noise**2, "equal": 1 - noise}
     assert page.verdicts(values, -1) == {"worse": "−", "equal": ""}
     assert page.verdicts(values, 1) == {"worse": "+", "equal": ""}
 
 
 def test_standing_says_who_is_first(page):
-    given = rows("sda", [1.0, 1.1, 1.2]) + rows("mnl", [2.0, 2.1, 2.2])
+    given = rows("auto", [1.0, 1.1, 1.2]) + rows("mnl", [2.0, 2.1, 2.2])
     assert page.standing(given).splitlines()[-1] == (
-        "| Noguchi | first | sda | 1 of 1 | first | sda | 1 of 1 |"
+        "| Noguchi | first | auto | 1 of 1 | first | auto | 1 of 1 |"
     )
-    given = rows("sda", [1.0, 1.1, 1.2]) + rows("mnl", [0.9, 1.2, 1.1])
+    given = rows("auto", [1.0, 1.1, 1.2]) + rows("mnl", [0.9, 1.2, 1.1])
     assert "| tied with the first | mnl | 0 of 1 |" in page.standing(given)
 
 
@@ -84,7 +84,7 @@ def test_a_new_measurement_replaces_the_old_one(page, tmp_path, monkeypatch):
     monkeypatch.setattr(page, "RESULTS", tmp_path / "accuracy.jsonl")
     monkeypatch.setattr(page, "STUDY", tmp_path / "study.jsonl")
     for name, nll in (("a", 1.0), ("b", 3.0)):
-        lines = [page.json.dumps(one) for one in rows("sda", [nll] * page.SPLITS)]
+        lines = [page.json.dumps(one) for one in rows("auto", [nll] * page.SPLITS)]
         page.RESULTS.write_text("".join(line + "\n" for line in lines))
         page.RESULTS.rename(tmp_path / name)
     page.take_over([tmp_path / "a"])

@@ -504,7 +504,7 @@ SOURCE = (sw.read, sw.Choices.limit)
 ONLY_HERE = {
     "": {"json", "cluster", "report", "table", "help"},
     "source": {"max_sets", "like", "view"},
-    "fit": {"out", "model"},
+    "fit": {"out", "model", "time_budget"},  # an argument of the estimator
     "predict": {"table"},
     "tune": {"out", "plot", "vary"},
     "check": set(),

@@ -367,7 +367,7 @@ def test_a_column_that_leaks_the_choice_is_warned_of():
     [
         ("wald", {}, "must be one of"),
         ("cdm", {}, "needs to know"),
-        ("cdm", {"alternatives": "colour"}, "no item column"),
+        ("cdm", {"alternatives": "colour"}, "is not an item column"),
         ("cdm", {"alternatives": "cost"}, "at most 20"),
         ("cdm", {"alternatives": ["a", "b"]}, "at least"),
         ("cdm", {"alternatives": "mode", "drop": "air"}, "takes nothing away"),

@@ -577,7 +577,7 @@ def test_without_lightgbm_the_remedy_is_named(choices, monkeypatch):
         return whole(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(sw.InputError, match=r"needs LightGBM: pip install 'setwise\[rivals\]'"):
+    with pytest.raises(sw.InputError, match="trees need LightGBM: pip install lightgbm"):
         LambdaMART().fit(choices)
 
 

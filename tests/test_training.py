@@ -294,7 +294,7 @@ def test_a_killed_command_resumes_to_the_same_file(tmp_path):
     sw.datasets.generate("mnl", sets=600, items=(2, 6), features=4).table.write_csv(table)
     base = [
         sys.executable, "-m", "setwise", "fit", str(table), "--set", "set_id", "--chosen", "chosen",
-        "--epochs", "800", "--patience", "800", "--dimension", "4", "--ensemble", "1",
+        "--model", "sda", "--epochs", "800", "--patience", "800", "--dimension", "4", "--ensemble", "1",
     ]  # fmt: skip
 
     def command(name):
@@ -325,7 +325,7 @@ def test_an_interrupted_command_saves_the_best_model_and_says_so(tmp_path):
     running = subprocess.Popen(
         [
             sys.executable, "-m", "setwise", "fit", str(table), "--set", "set_id",
-            "--chosen", "chosen", "--epochs", "1000000", "--patience", "1000000",
+            "--chosen", "chosen", "--model", "sda", "--epochs", "1000000", "--patience", "1000000",
             "--dimension", "2", "--ensemble", "1", "--out", str(out), "--checkpoint", str(folder),
         ],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,

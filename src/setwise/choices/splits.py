@@ -14,7 +14,7 @@ from setwise.choices.choices import Choices, generator
 
 def split(
     choices: Choices,
-    sizes: Sequence[float] = (0.5, 0.25, 0.25),
+    sizes: Sequence[int | float] = (0.5, 0.25, 0.25),
     seed: int = 0,
     by: Literal["set", "group", "time"] = "set",
 ) -> tuple[Choices, ...]:
@@ -77,7 +77,7 @@ give whole numbers such as (50, 25, 25)
 
 
 def _taken(
-    choices: Choices, parts: Sequence[np.ndarray], sizes: Sequence[float], what: str
+    choices: Choices, parts: Sequence[np.ndarray], sizes: Sequence[int | float], what: str
 ) -> tuple[Choices, ...]:
     if any(len(part) == 0 for part in parts):
         raise InputError(
@@ -97,13 +97,15 @@ def _column(choices: Choices, name: Literal["group", "time"]) -> np.ndarray:
     return values
 
 
-def _cuts(units: Int[np.ndarray, " sets"], sizes: Sequence[float]) -> Int[np.ndarray, " parts"]:
+def _cuts(
+    units: Int[np.ndarray, " sets"], sizes: Sequence[int | float]
+) -> Int[np.ndarray, " parts"]:
     """Where to cut the ordered sets: at the wanted shares, moved on to the next unit's start."""
     wanted = _wanted(len(units), sizes)
     starts = np.append(np.flatnonzero(np.diff(units)) + 1, len(units))
     return starts[np.minimum(np.searchsorted(starts, np.round(wanted)), len(starts) - 1)]
 
 
-def _wanted(sets: int, sizes: Sequence[float]) -> Float[np.ndarray, " parts"]:
+def _wanted(sets: int, sizes: Sequence[int | float]) -> Float[np.ndarray, " parts"]:
     """Where the shares end, as numbers of sets."""
     return np.cumsum(sizes)[:-1] / np.sum(sizes) * sets

@@ -94,7 +94,7 @@ def sharp(sets: int = 1000, seed: int = 0, items: SetSizes = 6) -> Generated:
     owner = set_of_rows(rng, sets, items)
     rows = len(owner)
     price = rng.uniform(10, 100, rows).round(2)
-    stars, rating = rng.integers(1, 6, rows).astype(float), rng.uniform(5, 10, rows).round(1)
+    stars, rating = rng.integers(1, 6, rows).astype(float), rng.uniform(5, 10, rows)
     steps = np.array([2.0, 1.5, 1.5, 0.05])
     shown = (price < 40, stars == 3, (price < 60) & (rating > 8), rating)
     truth = softmax(np.column_stack(shown) @ steps, owner)
