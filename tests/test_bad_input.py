@@ -647,7 +647,7 @@ OPTIONS = {
     "a large seed": (["fit", "--seed", "99999999999"], ["seed=99999999999", "at most 4294967295"]),
     "a checkpoint in a file": (["fit", "--checkpoint", "/dev/null/x"], ["cannot write to"]),
     "a checkpoint nowhere": (["fit", "--checkpoint", "/proc/x"], ["cannot write to the folder"]),
-    "no cluster": (["fit", "--model", "sdw", "--cluster=127.0.0.1:1"], ["no Ray cluster at '127.0.0.1:1'"]),
+    "no cluster": (["fit", "--model", "sdw", "--cluster=127.0.0.1:1"], ["no Ray cluster at"]),
     "unknown metric": (["compare", "--metric", "luck"], ["metric='luck'", "top1, top5", "nll"]),
     "no splits": (["compare", "--splits", "0"], ["splits=0", "at least 1"]),
     "no groups": (["compare", "--split-by", "group"], ["to split by group", "--group"]),

@@ -294,7 +294,8 @@ def test_a_killed_command_resumes_to_the_same_file(tmp_path):
     sw.datasets.generate("mnl", sets=600, items=(2, 6), features=4).table.write_csv(table)
     base = [
         sys.executable, "-m", "setwise", "fit", str(table), "--set", "set_id", "--chosen", "chosen",
-        "--model", "sda", "--epochs", "800", "--patience", "800", "--dimension", "4", "--ensemble", "1",
+        "--model", "sda", "--epochs", "800", "--patience", "800", "--dimension", "4",
+        "--ensemble", "1",
     ]  # fmt: skip
 
     def command(name):
