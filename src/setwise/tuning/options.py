@@ -58,7 +58,7 @@ class Tuning:
 
     >>> import setwise as sw
     >>> sorted(Tuning(trials=20).space_of(sw.LambdaMART()))
-    ['leaves', 'learning_rate', 'min_rows', 'objective']
+    ['learning_rate', 'leaves', 'min_rows', 'objective']
     """
 
     trials: int = 100
