@@ -100,3 +100,18 @@ def test_exactly_one_item_of_each_set_is_predicted_and_it_is_a_best_one(sets):
     for begin, end in itertools.pairwise(offsets):
         assert picked[begin:end].sum() == 1
         assert scores[begin:end][picked[begin:end]][0] == scores[begin:end].max()
+
+
+@pytest.mark.parametrize(
+    ("offsets", "chosen", "said"),
+    [
+        ([0, 2, 4], [0, 2], r"chosen\[1\]=2 is not a place in set 1, which has 2 items"),
+        ([0, 2, 4], [-1, 0], r"chosen\[0\]=-1 is not a place"),
+        ([0, 2, 3], [0, 0], "must rise from 0 to 4, the number of rows"),
+        ([0, 4], [0, 0], "one more value than chosen has"),
+    ],
+)
+def test_places_outside_their_set_are_refused(offsets, chosen, said, unchecked_types):
+    """Place 2 of the first of two pairs would be an item of the second."""
+    with pytest.raises(sw.InputError, match=said):
+        sw.metrics.measure(np.log([0.7, 0.3, 0.5, 0.5]), np.array(offsets), np.array(chosen))

@@ -323,7 +323,7 @@ class LambdaMART(Estimator):
                 valid_names=["validation"],
                 feval=_top1(valid),
                 callbacks=[
-                    library.early_stopping(self.patience, verbose=False),
+                    library.early_stopping(int(self.patience), verbose=False),
                     library.record_evaluation(history),
                 ],
             )

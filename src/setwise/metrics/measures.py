@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from setwise import _segments
+from setwise._errors import InputError
 from setwise._page import notebook_html
 from setwise._shapes import Bool, Float, Int
 
@@ -240,7 +241,28 @@ def measure(
     >>> m.top1, m.mean_rank
     (0.75, 1.25)
     """
+    _check_places(offsets, chosen, len(log_probabilities))
     return Outcomes.of(log_probabilities, offsets, chosen).measured(weight)
+
+
+def _check_places(
+    offsets: Int[np.ndarray, " sets_and_one"], chosen: Int[np.ndarray, " sets"], rows: int
+) -> None:
+    """Refuse places of chosen items that are not in their set."""
+    sizes = np.diff(offsets)
+    if len(sizes) != len(chosen) or offsets[0] != 0 or offsets[-1] != rows or (sizes < 1).any():
+        raise InputError(
+            f"offsets={offsets.tolist()[:5]} must rise from 0 to {rows}, the number of rows, with "
+            f"one more value than chosen has ({len(chosen)})"
+        )
+    outside = (chosen < 0) | (chosen >= sizes)
+    if outside.any():
+        at = int(np.argmax(outside))
+        raise InputError(
+            f"chosen[{at}]={int(chosen[at])} is not a place in set {at}, which has {int(sizes[at])} "
+            "items; places count from 0",
+            set=at,
+        )
 
 
 def predicted(
