@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from setwise import InputError
 from setwise.metrics import Ranks, measure, predicted
 
 
@@ -113,5 +114,5 @@ def test_exactly_one_item_of_each_set_is_predicted_and_it_is_a_best_one(sets):
 )
 def test_places_outside_their_set_are_refused(offsets, chosen, said, unchecked_types):
     """Place 2 of the first of two pairs would be an item of the second."""
-    with pytest.raises(sw.InputError, match=said):
-        sw.metrics.measure(np.log([0.7, 0.3, 0.5, 0.5]), np.array(offsets), np.array(chosen))
+    with pytest.raises(InputError, match=said):
+        measure(np.log([0.7, 0.3, 0.5, 0.5]), np.array(offsets), np.array(chosen))

@@ -259,8 +259,8 @@ def _check_places(
     if outside.any():
         at = int(np.argmax(outside))
         raise InputError(
-            f"chosen[{at}]={int(chosen[at])} is not a place in set {at}, which has {int(sizes[at])} "
-            "items; places count from 0",
+            f"chosen[{at}]={int(chosen[at])} is not a place in set {at}, which has "
+            f"{int(sizes[at])} items; places count from 0",
             set=at,
         )
 
