@@ -148,6 +148,15 @@ def test_little_time_leaves_networks_out_and_says_so(drawn: sw.datasets.Generate
     assert model.evaluate(test).nll < sw.MNL().fit(train).evaluate(test).nll
 
 
+@pytest.mark.parametrize("sets", [4, 8, 20])
+def test_a_handful_of_sets_is_enough(sets: int) -> None:
+    choices = sw.datasets.generate("mnl", sets=sets, items=3, features=2).choices
+    model = sw.Auto(time_budget=2).fit(choices)
+    assert np.isfinite(model.predict_proba(choices)).all()
+    few = 3 * 3 * sets // 4 < auto.FEWEST_ROWS
+    assert ("Trees were left out" in str(model.summary())) == few
+
+
 def test_a_deadline_stops_networks(
     quick: None, drawn: sw.datasets.Generated, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,8 +35,11 @@ ENOUGH_SETS = 20_000
 """With more sets than this a held-out fifth costs little, and cross-fitting much."""
 MOST_ROWS = 2_000_000
 """Logits and trees hold their data in memory: of data on disk they see a sample of the sets."""
-MOST_PRODUCTS = 300
-"""The linear context logit has a coefficient per pair of columns: with more it is left out."""
+MOST_PRODUCTS, MOST_NUMBERS = 300, 50_000_000
+"""The linear context logit has a coefficient, and a column, per pair of columns: with more of them,
+or of numbers in all of them, it is left out."""
+FEWEST_ROWS = 50
+"""Of a training part for trees: their leaves have up to 20 rows at least."""
 FOR_TREES = 0.4
 """The share of a time budget that logits and trees may take."""
 TO_COMPILE = 25.0
@@ -234,9 +237,10 @@ class Auto(Estimator):
 
     def _solved(self, schema: Schema, parts: Sequence[Part]) -> Iterator[Candidate]:
         """Logits with a penalty that the validation sets choose."""
-        width = len(schema.item_names)
+        products = len(schema.item_names) * (schema.width + 1)
+        rows = max(len(part.small[0].items) for part in parts)
         for name, logit in LOGITS.items():
-            if name == "lcl" and width * (schema.width + 1) > MOST_PRODUCTS:
+            if name == "lcl" and (products > MOST_PRODUCTS or rows * products > MOST_NUMBERS):
                 continue
             begun, models, log_p = time.monotonic(), [], []
             for part in parts:
@@ -258,6 +262,10 @@ class Auto(Estimator):
         no_networks = end - begun < TO_COMPILE / (1 - FOR_TREES)
         share = (1.0 if no_networks else FOR_TREES) * (end - begun) if end < np.inf else np.inf
         left = len(TREES) * len(parts)
+        fewest = min(len(part.small[0].items) for part in parts)
+        if fewest < FEWEST_ROWS:
+            self.left_out_ = f"Trees were left out: they need at least {FEWEST_ROWS} rows."
+            return
         for name, settings in TREES.items():
             first, models, log_p = time.monotonic(), [], []
             for part in parts:
@@ -277,7 +285,8 @@ class Auto(Estimator):
     ) -> Iterator[Candidate]:
         """Members of SDA's ensemble, all parts as one population."""
         if end - time.monotonic() < TO_COMPILE:
-            self.left_out_ = "Networks were left out: the time budget was too short for them."
+            why = "Networks were left out: the time budget was too short for them."
+            self.left_out_ = f"{self.left_out_} {why}".strip()
             return
         networks = SDA(seed=self.seed, **NETWORKS)
         members = [member for place in range(len(parts)) for member in networks.members(place)]
