@@ -257,23 +257,30 @@ print([name for name in sys.modules if name in ("jax", "polars", "sklearn", "sci
 """
 
 
-def test_a_whole_prediction_imports_no_engine_and_takes_a_third_of_a_second(trained, tmp_path):
+def processor_seconds(command):
+    """What a process takes from start to end if nobody else is there, and what it prints."""
+    begin = os.times()
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    end = os.times()
+    return end[2] + end[3] - begin[2] - begin[3], done.stdout
+
+
+def test_a_whole_prediction_imports_no_engine_and_costs_little_more_than_numpy(trained, tmp_path):
+    """A third of a second where NumPy takes a seventh. Both are measured in turns: machines differ,
+    and the same machine from hour to hour."""
     estimator, path = trained("sda")
     table = scored.rows([3, 10], seed=5)
     np.savez(tmp_path / "table.npz", **table)
     command = [sys.executable, "-c", SCRIPT, str(path), str(tmp_path / "table.npz")]
-    seconds = []
-    for _ in range(3):
-        begin = os.times()
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        end = os.times()
-        # Processor time: what a process takes from start to end if nobody else is there.
-        seconds.append(end[2] + end[3] - begin[2] - begin[3])
-    total, refused, imported = done.stdout.splitlines()
+    bare = [sys.executable, "-c", "import numpy"]
+    turns = [(processor_seconds(command), processor_seconds(bare)) for _ in range(3)]
+    printed = turns[0][0][1]
+    total, refused, imported = printed.splitlines()
     assert float(total) == pytest.approx(estimator.predict_proba(table).sum(), abs=1e-5)
     assert "present has shape (2, 4)" in refused
     assert imported == "[]"
-    assert min(seconds) < 0.3
+    ours, numpys = (min(turn[side][0] for turn in turns) for side in (0, 1))
+    assert ours < 4 * numpys
 
 
 ALONE = """

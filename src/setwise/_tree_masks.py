@@ -158,8 +158,8 @@ def _cells(
     """The number of the cell of each value; a greater value is never in a lower cell."""
     cell = np.subtract(x, x.dtype.type(low) if isinstance(low, float) else low)
     cell *= x.dtype.type(scale) if isinstance(scale, float) else scale
-    np.maximum(cell, 0, cell)
-    np.minimum(cell, CELLS - 1, cell)
+    np.maximum(cell, 0, out=cell)
+    np.minimum(cell, CELLS - 1, out=cell)
     return cell.astype(np.intp)
 
 
