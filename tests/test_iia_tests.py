@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
+from statsmodels.datasets import modechoice
 
 import setwise as sw
 from setwise.choices import Encoded, Schema
@@ -221,9 +222,10 @@ def test_random_items_are_half_of_each_set_and_never_the_chosen(outside):
         assert (number == most).all()
 
 
-def test_hausman_is_the_textbook_quadratic_form():
+@pytest.mark.parametrize("at", ["each", "all_items"])
+def test_hausman_is_the_textbook_quadratic_form(at):
     choices = modes(sets=2000)
-    found = iia_test(choices, "hausman_mcfadden", alternatives="mode", drop="rail")
+    found = iia_test(choices, "hausman_mcfadden", alternatives="mode", drop="rail", variance_at=at)
     # By hand, with the constants of air and bus against car in both.
     data = encoded(choices)
     names = np.asarray(choices.columns["mode"].text())
@@ -232,10 +234,64 @@ def test_hausman_is_the_textbook_quadratic_form():
     left = _left(replace(data, items=own), names == "rail")
     fewer = maximise(left)
     b = full.coefficients[:3]
-    V = np.linalg.inv(information(left, b)) - full.covariance[:3, :3]
+    where = b if at == "all_items" else fewer.coefficients
+    V = np.linalg.inv(information(left, where)) - full.covariance[:3, :3]
     shift = fewer.coefficients - b
     assert found.statistic == pytest.approx(shift @ np.linalg.solve(V, shift), rel=1e-5)
     assert found.degrees == 3
+
+
+def travel_mode():
+    """The modes of 210 travellers between Sydney and Melbourne, with constants against car."""
+    table = modechoice.load_pandas().data
+    mode = np.array(["air", "train", "bus", "car"])[table["mode"].to_numpy().astype(int) - 1]
+    columns = {
+        "person": table["individual"].to_numpy(),
+        "taken": table["choice"].to_numpy(),
+        "mode": mode,
+        **{f"is_{one}": 1.0 * (mode == one) for one in ("air", "train", "bus")},
+        "gc": table["gc"].to_numpy(),
+        "ttme": table["ttme"].to_numpy(),
+        "income_air": (mode == "air") * table["hinc"].to_numpy(),
+    }
+    items = [name for name in columns if name not in ("person", "taken", "mode")]
+    return sw.read(columns, set="person", chosen="taken", items=items), mode
+
+
+def test_hausman_of_greenes_travel_mode_example():
+    """Greene, Econometric Analysis: without air, 33.3367 with 4 degrees of freedom."""
+    choices, mode = travel_mode()
+    model = sw.MNL().fit(choices)
+    published = [5.2074, 3.8690, 3.1632, -0.0155, -0.0961, 0.0133]
+    np.testing.assert_allclose(model.coef_, published, atol=5e-5)
+    assert model.log_likelihood_ == pytest.approx(-199.1284, abs=5e-5)
+    found = iia_test(choices, "hausman_mcfadden", alternatives=mode, drop="air")
+    assert found.statistic == pytest.approx(33.3367, abs=5e-5)
+    assert found.degrees == 4
+    assert not any("positive definite" in one for one in found.warnings)
+    at_all = iia_test(
+        choices, "hausman_mcfadden", alternatives=mode, drop="air", variance_at="all_items"
+    )
+    assert at_all.statistic == pytest.approx(154.76, abs=5e-3)
+
+
+def test_the_variance_is_chosen_for_hausman_alone():
+    with pytest.raises(sw.InputError, match='variance_at= is for method="hausman_mcfadden"'):
+        iia_test(mnl(), "lcl", variance_at="all_items")
+    with pytest.raises(sw.InputError, match="variance_at='b'"):
+        iia_test(mnl(), "hausman_mcfadden", variance_at="b")
+
+
+@pytest.mark.parametrize("method", SUBSETS)
+def test_a_column_with_a_large_mean_and_small_differences_is_compared_too(method):
+    choices = mnl(sets=400)
+    x0 = choices.columns["x0"]
+    decade = np.repeat(1.6e9 + np.linspace(0, 3e8, len(choices)), choices.sizes)
+    times = replace(x0, values=decade + 60 * x0.values)
+    far = replace(choices, columns={**choices.columns, "x0": times})
+    assert iia_test(far, method).statistic == pytest.approx(
+        iia_test(choices, method).statistic, rel=1e-4
+    )
 
 
 def test_hausman_warns_of_sets_too_few_for_its_covariance():

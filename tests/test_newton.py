@@ -345,3 +345,119 @@ def test_summary_by_hand():
     assert summary.bic == pytest.approx(5.884975, abs=1e-5)
     assert "x" in str(summary)
     assert summary.to_json()["coefficients"][0]["name"] == "x"
+
+
+UNIX = 1.6e9  # seconds from 1970 to September 2020
+DECADE = 3e8  # seconds
+
+
+def departures(base, span, sets=800, seed=0, weights=((-0.002, -1.0),)):
+    """Choices by when to leave: within a set minutes apart, between sets years."""
+    rng = np.random.default_rng(seed)
+    begin = base + np.round(rng.uniform(0, span, sets))
+    later = 60.0 * rng.integers(0, 30, (sets, 4))
+    cost = rng.normal(size=(sets, 4))
+    of_time, of_cost = np.array(weights)[rng.integers(len(weights), size=sets)].T
+    utility = of_time[:, None] * later + of_cost[:, None] * cost + rng.gumbel(size=(sets, 4))
+    chosen = utility.argmax(1)
+    return (begin[:, None] + later).ravel(), later.ravel(), cost.ravel(), chosen
+
+
+def of_columns(chosen, *columns, weight=None):
+    n = len(columns[0]) // len(chosen)
+    offsets = np.arange(0, len(columns[0]) + 1, n)
+    return Encoded(np.stack(columns, 1), np.empty((len(chosen), 0)), offsets, chosen, weight)
+
+
+@pytest.mark.parametrize("penalty", [None, np.array([0.0, 3.0])], ids=["maximum", "penalised"])
+@pytest.mark.parametrize(
+    ("base", "span", "unit"), [(UNIX, 0, 1), (UNIX, DECADE, 1), (1e6, 0, 1e-4), (-1e9, 1e6, 1)]
+)
+def test_a_column_with_a_large_mean_is_estimated_as_without_it(base, span, unit, penalty):
+    _, later, cost, chosen = departures(0, 0)
+    begin = np.repeat(base + np.round(np.linspace(0, span, len(chosen))), 4)
+    near = maximise(of_columns(chosen, later * unit, cost), penalty)
+    far = maximise(of_columns(chosen, begin + later * unit, cost), penalty)
+    assert far.identified.all()
+    assert far.converged
+    assert not far.separation
+    # Adding the base rounds the times: to 2e-7 s, or 1e-10 of 1e6, against steps of 60 or 0.006.
+    np.testing.assert_allclose(far.coefficients, near.coefficients, rtol=1e-6)
+    np.testing.assert_allclose(far.covariance, near.covariance, rtol=1e-6, atol=0)
+    assert far.log_likelihood == pytest.approx(near.log_likelihood, abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["MNL", "nested", "two classes"])
+def test_times_in_unix_seconds_of_a_decade_have_their_coefficient(kind):
+    two = ((-0.01, -0.5), (0.002, -3.0)) if kind == "two classes" else ((-0.002, -1.0),)
+    time, later, cost, chosen = departures(UNIX, DECADE, weights=two)
+    table = {
+        "set": np.repeat(np.arange(len(chosen)), 4),
+        "time": time,
+        "later": later,
+        "cost": cost,
+        "line": ["a", "a", "b", "b"] * len(chosen),
+        "chosen": (np.arange(4) == chosen[:, None]).ravel(),
+    }
+
+    def fitted(column):
+        model = {
+            "MNL": sw.MNL(), "nested": sw.NestedLogit("line"), "two classes": sw.MixedMNL(2)
+        }[kind]  # fmt: skip
+        items = [column, "cost", "line"] if kind == "nested" else [column, "cost"]
+        return model.fit(sw.read(table, set="set", chosen="chosen", items=items))
+
+    near = fitted("later")
+    with pytest.warns(sw.DataWarning, match="'time' differs within sets by little.* subtract"):
+        far = fitted("time")
+    assert not far.dropped_
+    assert far.log_likelihood_ == pytest.approx(near.log_likelihood_, abs=1e-4)
+    np.testing.assert_allclose(far.coef_, near.coef_, rtol=1e-4)
+    np.testing.assert_allclose(far.standard_errors_, near.standard_errors_, rtol=1e-3)
+    # What the warning says of predictions: 2**-24 of 1.8 standard deviations of 9e7 s is 9 s, and
+    # as much again for their utility. Of two items, that is 36 s; P changes by at most a quarter.
+    most = 36 * np.abs(near.coef_[..., 0]).max() / 4
+    np.testing.assert_allclose(far.predict_proba(table), near.predict_proba(table), atol=most)
+
+
+def test_collinear_columns_with_a_large_mean_are_still_named():
+    time, later, cost, chosen = departures(UNIX, DECADE)
+    begin = time - later
+    table = {
+        "set": np.repeat(np.arange(len(chosen)), 4),
+        "time": time,
+        "cost": cost,
+        "minutes": time / 60,
+        "begin": begin,
+        "both": time + 1000 * cost,
+        "chosen": (np.arange(4) == chosen[:, None]).ravel(),
+    }
+    items = ["time", "cost", "minutes", "begin", "both"]
+    with pytest.warns(sw.DataWarning, match="'time' differs within sets by little"):
+        model = sw.MNL().fit(sw.read(table, set="set", chosen="chosen", items=items))
+    assert model.dropped_ == {
+        "minutes": "a multiple of time within sets",
+        "begin": "constant within sets",
+        "both": "a combination of time, cost within sets",
+    }
+
+
+def test_units_of_columns_do_not_decide_what_is_identified():
+    _, later, cost, chosen = departures(0, 0)
+    plain = maximise(of_columns(chosen, later, cost))
+    tiny = maximise(of_columns(chosen, later * 1e12, cost * 1e-9))
+    assert tiny.identified.all()
+    np.testing.assert_allclose(tiny.coefficients, plain.coefficients * [1e-12, 1e9], rtol=1e-6)
+    errors = [np.sqrt(np.diag(one.covariance)) for one in (plain, tiny)]
+    np.testing.assert_allclose(errors[1], errors[0] * [1e-12, 1e9], rtol=1e-6)
+
+
+def test_separation_by_a_column_with_a_large_mean_is_found_and_named():
+    time, later, cost, chosen = departures(UNIX, DECADE)
+    soonest = time.reshape(-1, 4).argmin(1)
+    found = maximise(of_columns(soonest, time, cost)).separation
+    assert found.columns.tolist() == [True, False]
+    # A set with two soonest items is no error: it is not told.
+    alone = (later.reshape(-1, 4) == later.reshape(-1, 4).min(1, keepdims=True)).sum(1) == 1
+    assert found.sets >= alone.sum()
+    assert not maximise(of_columns(chosen, time, cost)).separation

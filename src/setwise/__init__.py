@@ -45,7 +45,9 @@ _HOMES = {
     "zoo": "setwise.estimators",
     "examine": "setwise.doctor",
     "open_choices": "setwise.choices",
+    "Utility": "setwise.choices",
     "read": "setwise.choices",
+    "read_wide": "setwise.choices",
     "save_choices": "setwise.choices",
     "split": "setwise.choices",
     "violation_capacity": "setwise.violations",
@@ -86,7 +88,16 @@ if TYPE_CHECKING:
         violations,
     )
     from setwise._errors import DataWarning, InputError
-    from setwise.choices import Choices, Schema, open_choices, read, save_choices, split
+    from setwise.choices import (
+        Choices,
+        Schema,
+        Utility,
+        open_choices,
+        read,
+        read_wide,
+        save_choices,
+        split,
+    )
     from setwise.comparison.comparison import compare
     from setwise.doctor import examine
     from setwise.estimators import (
@@ -159,6 +170,7 @@ __all__ = [
     "SingleFeature",
     "Training",
     "Tuning",
+    "Utility",
     "WithinSetMNL",
     "choices",
     "compare",
@@ -175,6 +187,7 @@ __all__ = [
     "paper",
     "plots",
     "read",
+    "read_wide",
     "reports",
     "save_choices",
     "scoring",

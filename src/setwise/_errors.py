@@ -47,24 +47,34 @@ class InputError(ValueError):
         >>> print(error.within("trips.csv", [500, 501, 502, 503]))
         trips.csv: column 'x' is missing at row 501 (and at least 2 more); fill it
         """
+        found = self.moved(rows, more="at least ")
+        return InputError(
+            f"{source}: {found}",
+            row=found.row,
+            column=self.column,
+            set=self.set,
+            also_rows=found.also_rows,
+        )
+
+    def moved(self, rows: Any, more: str = "") -> "InputError":
+        """The same error, with ``rows[row]`` in place of each row that it names.
+
+        ``more`` comes before the number of further rows, where the sentence has one.
+        """
         if self.row is None:
-            return InputError(f"{source}: {self}", column=self.column, set=self.set)
+            return self
         named = (self.row, *self.also_rows)
         done, rest = "", str(self)
         for row in named:
             before, found, after = rest.partition(f"row {row}")
             if found:
-                more = " (and "
-                if after.startswith(more):  # the rest of the file may have more of them
-                    after = f"{more}at least {after.removeprefix(more)}"
+                count = " (and "
+                if after.startswith(count):
+                    after = f"{count}{more}{after.removeprefix(count)}"
                 done, rest = f"{done}{before}row {int(rows[row])}", after
         moved = [int(rows[row]) for row in named]
         return InputError(
-            f"{source}: {done}{rest}",
-            row=moved[0],
-            column=self.column,
-            set=self.set,
-            also_rows=moved[1:],
+            done + rest, row=moved[0], column=self.column, set=self.set, also_rows=moved[1:]
         )
 
 

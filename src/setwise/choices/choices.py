@@ -15,6 +15,7 @@ from setwise._errors import InputError
 from setwise._page import notebook_html
 from setwise._shapes import Float, Int, Num, Shaped
 from setwise.choices.features import Roles
+from setwise.choices.utility import Utility
 
 ROWS_PER_BLOCK = 1_000_000
 SETS_SHOWN, ROWS_SHOWN, COLUMNS_SHOWN = 3, 12, 20  # in a notebook
@@ -249,12 +250,21 @@ class Choices:
         return isinstance(self.columns, StoredColumns)
 
     @property
-    def rows(self) -> Int[np.ndarray, " rows"]:
-        """The place of each row in the table."""
+    def cells(self) -> Int[np.ndarray, " rows"]:
+        """A number per row, which no other row has, in the order of the table.
+
+        It is the place of the row in the table. In a wide table, where a row holds all
+        alternatives, it is the place among all alternatives of all rows.
+        """
         if self.table_rows is None:
             assert isinstance(self.columns, StoredColumns)
             return self.columns.row_numbers()
         return self.table_rows
+
+    @property
+    def rows(self) -> Int[np.ndarray, " rows"]:
+        """The place of each row in the table; in a wide table, all rows of a set have the same."""
+        return self.cells if self.roles.wide is None else self.cells // self.roles.wide.width
 
     def levels(self, name: str) -> Sequence[str]:
         """The level names of an item or context column; none if it is not a category."""
@@ -288,13 +298,25 @@ class Choices:
         else:
             rows = rows_of(firsts, sizes)
             parts["columns"] = {name: column.take(rows) for name, column in self.columns.items()}
-            parts["table_rows"] = self.rows[rows]
+            parts["table_rows"] = self.cells[rows]
         return replace(
             self,
             context={name: column.take(sets) for name, column in self.context.items()},
             offsets=offsets,
             **parts,
         )
+
+    def with_utility(self, utility: str | Utility) -> "Choices":
+        """The same choices, of which models see the terms of a formula instead of the columns.
+
+        >>> import setwise as sw
+        >>> choices = sw.datasets.load("modecanada").with_utility("cost + log1p(ivt) + cost:freq")
+        >>> sw.Schema.fit(choices).item_names
+        ['cost', 'log1p(ivt)', 'cost:freq']
+        """
+        given = Utility.of(utility)
+        given.parsed()  # refuses what cannot be read
+        return replace(self, roles=replace(self.roles, utility=given))
 
     def blocks(self) -> Iterator["Choices"]:
         """Consecutive parts of about a million rows, for work that goes through all of them."""
@@ -315,7 +337,7 @@ class Choices:
             name: Column(np.array(column.values), column.levels)
             for name, column in self.columns.items()
         }
-        return replace(self, columns=columns, table_rows=self.rows)
+        return replace(self, columns=columns, table_rows=self.cells)
 
     def limit(self, max_items: int | None = None, min_items: int = 1) -> "Choices":
         """Only the sets of ``min_items`` to ``max_items`` items; others are left out whole."""
@@ -342,7 +364,7 @@ class Choices:
 
     def in_table_order(self, values: Shaped[np.ndarray, " rows"]) -> Shaped[np.ndarray, " rows"]:
         """Values of the rows, put back in the order in which the table had them."""
-        return values[np.argsort(self.rows, kind="stable")]
+        return values[np.argsort(self.cells, kind="stable")]
 
     def to_frame(self) -> Any:
         """The long table as a Polars frame: one row per item, in the order of the table read.
@@ -369,7 +391,7 @@ class Choices:
             values, name = getattr(self, role), getattr(roles, role)
             if values is not None and name is not None:
                 columns.setdefault(name, Column(values[owner]))
-        order = np.argsort(self.rows, kind="stable")
+        order = np.argsort(self.cells, kind="stable")
         return pl.DataFrame([_series(name, one.take(order)) for name, one in columns.items()])
 
     def _repr_html_(self) -> str:
@@ -377,9 +399,11 @@ class Choices:
             role: [str(one) for one in feature]
             for role, feature in (("items", self.roles.items), ("context", self.roles.context))
         }
-        for role in ("set", "chosen", "weight", "group", "time"):
+        for role in ("set", "chosen", "alternative", "weight", "group", "time"):
             name = getattr(self.roles, role)
             named[role] = [] if name is None else [name]
+        if self.roles.utility is not None:
+            named["utility"] = [self.roles.utility.formula]
         parts = [[role, ", ".join(names)] for role, names in named.items() if names]
         if self.outside:
             parts.append(["outside option", "may be chosen from every set"])
@@ -406,6 +430,10 @@ class Choices:
         text += ", ".join(map(str, self.roles.items))
         if self.roles.context:
             text += "; context: " + ", ".join(map(str, self.roles.context))
+        if self.roles.alternative is not None:
+            text += f"; alternatives: {self.roles.alternative}"
+        if self.roles.utility is not None:
+            text += f"; utility: {self.roles.utility.formula}"
         return f"Choices({text})"
 
 

@@ -16,6 +16,7 @@ EXACT = 2**53
 """Beyond, floats of 64 bits do not hold every whole number."""
 
 FEATURES = "features are numbers, booleans, text or dates"
+USABLE = ("item", "context", "alternative")
 IDS = "ids are numbers, text or dates, so convert it, such as to text"
 
 _KINDS = {"b": "number", "i": "number", "u": "number", "f": "number", "M": "date", "U": "text",
@@ -79,7 +80,7 @@ def typed(
         as_category: whether the user says that the values are names.
         names: whether text is known to hold names, as in a model's training table.
     """
-    allowed = FEATURES if role in ("item", "context") else f"a {role} column holds numbers"
+    allowed = FEATURES if role in USABLE else f"a {role} column holds numbers"
     if _holds_objects(series):
         series = _to_numpy(series)
         if series.dtype.kind == "O":

@@ -353,6 +353,16 @@ class FeatureEncoder:
         )
         return self.bad_value(column, at, why, "correct it", given)
 
+    def refuse_unknown(self, column: Column, given: Sequence[Any] | None = None) -> None:
+        """Refuse a level that training data did not have."""
+        if self.encoder.kind != "category":
+            return
+        known = set(self.encoder.levels)
+        levels = np.array([*(one in known for one in column.levels or ()), False])
+        unknown = ~levels[column.values]
+        if unknown.any():
+            raise self._unknown(column, int(np.argmax(unknown)), given)
+
     def _unknown(self, column: Column, at: int, given: Sequence[Any] | None) -> BadValue:
         """The error for a level that training data did not have."""
         code, levels = column.values[at], self.encoder.levels
@@ -387,7 +397,7 @@ class FeatureEncoder:
     def moments(self, parts: Sequence[Part]) -> tuple[Vector, Vector]:
         """Mean and scale of the columns, from those of consecutive parts."""
         if self.table is None:
-            return self._of_numbers(*_merged(parts))
+            return self._of_numbers(*merged_moments(parts))
         counts: Any = parts[0]  # added up already
         # Names of test data alone have codes too: not even by rounding do they count.
         seen = np.flatnonzero(counts)
@@ -533,7 +543,7 @@ def _month(dates: np.ndarray) -> Float[np.ndarray, " n"]:
     return (dates.astype("datetime64[M]").astype(np.int64) % 12 + 1).astype(np.float64)
 
 
-def _merged(parts: Sequence[Any]) -> tuple[Vector, Vector, Vector, Vector]:
+def merged_moments(parts: Sequence[Any]) -> tuple[Vector, Vector, Vector, Vector]:
     """Mean, standard deviation, least and largest values of all parts, from those of each."""
     if len(parts) == 1:
         _, mean, variance, low, high = parts[0]

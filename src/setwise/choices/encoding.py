@@ -11,7 +11,15 @@ from setwise._errors import InputError
 from setwise._segments import offsets_of
 from setwise._shapes import Float, Float64, Int
 from setwise.choices.choices import Choices, Column, rows_of
-from setwise.choices.encoders import LARGEST, BadValue, FeatureEncoder, Part, Vector
+from setwise.choices.encoders import (
+    LARGEST,
+    BadValue,
+    FeatureEncoder,
+    Part,
+    Vector,
+    merged_moments,
+)
+from setwise.choices.terms import TermEncoder, row_columns
 
 
 def available_bytes() -> int | None:
@@ -42,6 +50,8 @@ class Encoded:
     offsets: Int[np.ndarray, " sets_and_one"]
     chosen: Int[np.ndarray, " sets"] | None
     weight: Float[np.ndarray, " sets"] | None
+    offset: Float[np.ndarray, " rows"] | None = None
+    """What is added to the utility of each row: terms whose coefficients are given."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -54,10 +64,12 @@ class Encoded:
     def take(self, sets: Int[np.ndarray, " some"]) -> "Encoded":
         """These sets alone, in this order."""
         sizes = self.sizes[sets]
+        rows = rows_of(self.offsets[sets], sizes)
         return Encoded(
-            self.items[rows_of(self.offsets[sets], sizes)], self.context[sets], offsets_of(sizes),
+            self.items[rows], self.context[sets], offsets_of(sizes),
             None if self.chosen is None else self.chosen[sets],
             None if self.weight is None else self.weight[sets],
+            None if self.offset is None else self.offset[rows],
         )  # fmt: skip
 
     def without_each(self, rows: Int[np.ndarray, " copies"]) -> "Encoded":
@@ -86,6 +98,8 @@ class Encoding:
     items: tuple[FeatureEncoder, ...]
     context: tuple[FeatureEncoder, ...]
     outside: bool
+    terms: TermEncoder | None = None
+    """What makes numbers of the columns, where the features are the terms of a utility."""
 
     @classmethod
     def of(
@@ -95,8 +109,11 @@ class Encoding:
         context: Sequence[FeatureEncoder],
         outside: bool,
         tables: Mapping[str, Float64[np.ndarray, "codes m"]] | None = None,
+        terms: TermEncoder | None = None,
     ) -> "Encoding":
         """Look up every level once, so that parts are cheap; ``tables`` are known already."""
+        if terms is not None:
+            return cls(choices, tuple(items), tuple(context), outside, terms)
         known = tables or {}
 
         def bind(one: FeatureEncoder, where: Mapping[str, Column]) -> FeatureEncoder:
@@ -146,6 +163,8 @@ class Encoding:
 
     def moments(self, counts: Mapping[str, Part]) -> tuple[Vector, Vector]:
         """Mean and scale of every column, items' first; of some, the codes are counted already."""
+        if self.terms is not None:
+            return self._term_moments(self.terms)
         parts = [list(_known(counts, one)) for one in self.items]
         for block in self.blocks():
             fold = block._row_folds()
@@ -157,6 +176,24 @@ class Encoding:
             each.append(one.moments([self._summed(one, self.choices.context, None)]))
         means, scales = zip(*each, strict=True)
         return np.concatenate(means), np.concatenate(scales)
+
+    def _term_moments(self, terms: TermEncoder) -> tuple[Vector, Vector]:
+        """Mean and scale of the terms of a utility; a constant term keeps its unit."""
+        parts = []
+        for block in self.blocks():
+            try:
+                values = terms.training_values(block._row_columns())
+            except BadValue as bad:
+                raise block._in_table(bad, block.choices.columns) from None
+            parts.append((len(values), values.mean(0), values.var(0), values.min(0), values.max(0)))
+        mean, scale, low, high = merged_moments(parts)
+        rounding = 1e-12 * np.maximum(np.abs(low), np.abs(high))
+        return mean, np.where(scale > rounding, scale, 1.0)
+
+    def _row_columns(self) -> dict[str, Column]:
+        """The columns that terms are computed from, each with one value per row."""
+        features = [one.encoder.feature for one in (*self.items, *self.context)]
+        return row_columns(features, self.choices)
 
     def _summed(
         self, one: FeatureEncoder, columns: Mapping[str, Column], fold: Int[np.ndarray, " n"] | None
@@ -178,6 +215,8 @@ class Encoding:
 
         Models compute in single precision, which has seven digits.
         """
+        if self.terms is not None:
+            return  # terms are computed and checked in double precision
         block = next(self.blocks())
         choices = block.choices
         rooms = ((self.items, choices.columns), (self.context, choices.context))
@@ -199,10 +238,17 @@ class Encoding:
         choices = self.choices
         rows, sets = int(choices.offsets[-1]), len(choices)
         self._check_memory(np.dtype(dtype).itemsize)
-        items: np.ndarray = np.empty((rows, sum(one.width for one in self.items)), dtype)
-        context: np.ndarray = np.empty((sets, sum(one.width for one in self.context)), dtype)
-        self._fill(items, self.items, choices.columns, self._row_folds())
-        self._fill(context, self.context, choices.context, None)
+        items: np.ndarray = np.empty((rows, self._width), dtype)
+        context: np.ndarray = np.empty((sets, 0), dtype)
+        if self.terms is not None:
+            try:
+                items[:] = self.terms.encoded(self._row_columns())
+            except BadValue as bad:
+                raise self._in_table(bad, choices.columns) from None
+        else:
+            context = np.empty((sets, sum(one.width for one in self.context)), dtype)
+            self._fill(items, self.items, choices.columns, self._row_folds())
+            self._fill(context, self.context, choices.context, None)
         encoded = Encoded(items, context, choices.offsets, choices.chosen, choices.weight)
         return with_outside(encoded) if self.outside else encoded
 
@@ -210,7 +256,7 @@ class Encoding:
         """Say that data on disk are too large for memory before the system kills the process."""
         if not self.choices.on_disk:
             return
-        columns = sum(one.width for one in self.items) + int(self.outside)
+        columns = self._width + int(self.outside)
         needed, available = COPIES * self.rows * columns * itemsize, available_bytes()
         if available is not None and needed > available:
             raise InputError(
@@ -219,6 +265,13 @@ class Encoding:
                 "(choices.sample(100_000), on the command line --max-sets), or a model that "
                 "trains by gradients, as sda, without tuning: it reads the file as it trains"
             )
+
+    @property
+    def _width(self) -> int:
+        """How many numeric columns an item has, the outside option's not counted."""
+        if self.terms is not None:
+            return len(self.terms.mean)
+        return sum(one.width for one in self.items)
 
     def _row_folds(self) -> Int[np.ndarray, " rows"] | None:
         choices = self.choices
@@ -242,9 +295,10 @@ class Encoding:
     def _in_table(self, bad: BadValue, columns: Mapping[str, Column]) -> InputError:
         """The error with the row of the table: of the item, or of the first item of the set."""
         choices, at = self.choices, bad.row
-        return bad.in_table(
-            int(choices.rows[at if columns is choices.columns else choices.offsets[at]])
-        )
+        place = at if columns is choices.columns else choices.offsets[at]
+        error = bad.in_table(int(choices.rows[place]))
+        wide = choices.roles.wide
+        return error if wide is None else wide.about(error, int(choices.cells[place]))
 
 
 def _collapse(values: Float[np.ndarray, " n"], scaled: Float[np.ndarray, " n"]) -> bool:

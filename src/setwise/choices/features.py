@@ -28,6 +28,8 @@ import numpy as np
 from setwise._arguments import check_all, flag, instance, one_of, optional
 from setwise._errors import InputError
 from setwise._shapes import Bool, Float, Num
+from setwise.choices.layout import WideLayout
+from setwise.choices.utility import Utility
 
 Transform = Literal["none", "log", "log1p", "sqrt"]
 a_name = instance(str, "name a column")
@@ -200,9 +202,17 @@ def default_items(names: Sequence[str], taken: Collection[str | None]) -> list[s
     return items
 
 
+_COLUMNS = ("set", "chosen", "weight", "group", "time", "alternative")
+
+
 @dataclass(frozen=True)
 class Roles:
-    """The roles of the columns in a table of choices."""
+    """The roles of the columns in a table of choices.
+
+    ``alternative`` names the alternative of each row; models do not see it. ``utility`` is the
+    formula that makes numbers of the columns, where there is one; items and context are then read
+    for it. ``wide`` says which columns of a wide table they were read from.
+    """
 
     set: str
     chosen: str | None
@@ -211,15 +221,18 @@ class Roles:
     weight: str | None = None
     group: str | None = None
     time: str | None = None
+    alternative: str | None = None
+    utility: Utility | None = None
+    wide: WideLayout | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a model file."""
-        plain: dict[str, Any] = {
-            name: getattr(self, name) for name in ("set", "chosen", "weight", "group", "time")
-        }
+        plain: dict[str, Any] = {name: getattr(self, name) for name in _COLUMNS}
         return plain | {
             "items": [vars(feature) for feature in self.items],
             "context": [vars(feature) for feature in self.context],
+            "utility": None if self.utility is None else self.utility.to_json(),
+            "wide": None if self.wide is None else self.wide.to_json(),
         }
 
     @classmethod
@@ -229,6 +242,10 @@ class Roles:
             name: tuple(Feature.from_json(one) for one in plain[name])
             for name in ("items", "context")
         }
-        names = ("set", "chosen", "weight", "group", "time")
-        check_all(dict.fromkeys(names, optional(a_name)) | {"set": a_name}, plain)
-        return cls(**(plain | features))
+        check_all(dict.fromkeys(_COLUMNS, optional(a_name)) | {"set": a_name}, plain)
+        utility, wide = plain.get("utility"), plain.get("wide")
+        made = {
+            "utility": None if utility is None else Utility(**utility),
+            "wide": None if wide is None else WideLayout.from_json(wide),
+        }
+        return cls(**(plain | features | made))

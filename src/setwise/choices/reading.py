@@ -17,6 +17,7 @@ from setwise._shapes import Float, Int, Shaped
 from setwise.choices.choices import Choices, Column, Dropped
 from setwise.choices.column_types import unmasked
 from setwise.choices.features import Feature, Roles, default_items
+from setwise.choices.reshaping import LongTable
 from setwise.choices.schema import Schema
 from setwise.choices.table_files import CsvFormat
 from setwise.choices.tables import Table, listed, meant, open_table, require_column
@@ -53,8 +54,10 @@ def records(choices: Choices) -> list[dict[str, Any]]:
     ...                  "taken": [0, 1]}, set="trip", chosen="taken"))
     [{'items': [{'cost': 3.0, 'mode': 'car'}, {'cost': 1.0, 'mode': 'bus'}], 'chosen': 1}]
     """
-    items = {name: _plain(column) for name, column in choices.columns.items()}
-    context = {name: _plain(column) for name, column in choices.context.items()}
+    features = [feature.column for feature in choices.roles.items]
+    items = {name: _plain(choices.columns[name]) for name in features}
+    around = [feature.column for feature in choices.roles.context]
+    context = {name: _plain(choices.context[name]) for name in around}
     found = []
     for at, size in enumerate(choices.sizes.tolist()):
         begin = int(choices.offsets[at])
@@ -91,6 +94,7 @@ def read(
     weight: str | None = None,
     group: str | None = None,
     time: str | None = None,
+    alternative: str | None = None,
     on_none: Literal["error", "drop", "outside"] = "error",
     on_multiple: Literal["error", "drop"] = "error",
     on_duplicate: Literal["error", "drop", "keep"] = "error",
@@ -113,6 +117,9 @@ def read(
         weight: a column with a positive weight per set.
         group: a column such as the user's id, for splits that keep each user on one side.
         time: a column to split by time.
+        alternative: a column that names the alternative of each row, such as "car" or "train",
+            each at most once per set. Models do not see it; constants, coefficients and nests by
+            alternative use it (:class:`setwise.Utility`).
         on_none: sets without a choice: "error", "drop", or "outside" (an outside option joins
             every set, and was taken where nothing was chosen).
         on_multiple: sets with several choices: "error" or "drop".
@@ -129,11 +136,15 @@ def read(
     """
     irregular = Irregular(on_none, on_multiple, on_duplicate)
     number(least=0, below=1)("rare", rare)
-    items, context = _expressions("items", items), _expressions("context", context) or []
+    items = None if items is None else feature_texts("items", items)
+    context = feature_texts("context", context)
     if isinstance(table, np.ndarray) and not table.dtype.names:
         table, set, chosen, items = from_matrix(table, set, chosen, items)
     opened = open_table(table, CsvFormat(sep, decimal, encoding))
-    named = {"set": set, "chosen": chosen, "weight": weight, "group": group, "time": time}
+    named = {
+        "set": set, "chosen": chosen, "weight": weight, "group": group, "time": time,
+        "alternative": alternative,
+    }  # fmt: skip
     for role, name in named.items():
         if not isinstance(name, str) and (name is not None or role == "set"):
             raise InputError(
@@ -141,7 +152,7 @@ def read(
                 "vectors (of set and chosen) go with a matrix"
             )
     roles = asked_roles(opened.names, items, context, **named)
-    _check_parts(roles)
+    check_parts(roles)
     return read_as(roles, opened, irregular, rare)
 
 
@@ -155,6 +166,7 @@ def asked_roles(
     weight: str | None = None,
     group: str | None = None,
     time: str | None = None,
+    alternative: str | None = None,
 ) -> Roles:
     """The roles that a user gives to the columns of a table, with features as expressions.
 
@@ -162,16 +174,17 @@ def asked_roles(
     """
     around = tuple(Feature.asked(text, names) for text in context)
     if items is None:
-        taken = [set, chosen, weight, group, time, *(feature.column for feature in around)]
+        taken = [set, chosen, weight, group, time, alternative]
+        taken += [feature.column for feature in around]
         items = default_items(names, taken)
     features = tuple(Feature.asked(text, names) for text in items)
-    return Roles(set, chosen, features, around, weight, group, time)
+    return Roles(set, chosen, features, around, weight, group, time, alternative)
 
 
-def _expressions(name: str, given: Any) -> list[str] | None:
+def feature_texts(name: str, given: Any) -> list[str]:
     """Feature expressions as a list; one may be given as a word."""
     if given is None or isinstance(given, str):
-        return None if given is None else [given]
+        return [] if given is None else [given]
     if isinstance(given, (Mapping, Set)) or not isinstance(given, Iterable):
         raise InputError(
             f"{name}={given!r} must be a list of column names, such as {name}=['price']"
@@ -183,10 +196,13 @@ def _expressions(name: str, given: Any) -> list[str] | None:
     return [str(one) for one in listed]
 
 
-def _check_parts(roles: Roles) -> None:
+def check_parts(roles: Roles) -> None:
     """Refuse a column that has two roles which exclude each other."""
     features = {feature.column: "feature" for feature in roles.items + roles.context}
-    parts = {"set": roles.set, "chosen": roles.chosen, "weight": roles.weight}
+    parts = {
+        "set": roles.set, "chosen": roles.chosen, "weight": roles.weight,
+        "alternative": roles.alternative,
+    }  # fmt: skip
     others = {"group": roles.group, "time": roles.time}
     for part, name in parts.items():
         for other, column in [*parts.items(), *others.items()]:
@@ -200,6 +216,12 @@ def _check_parts(roles: Roles) -> None:
         raise InputError(
             f"column '{roles.weight}' is the weight; it cannot be a feature as well",
             column=roles.weight,
+        )
+    if roles.alternative in features:
+        raise InputError(
+            f"column '{roles.alternative}' names the alternatives; it cannot be a feature as well: "
+            "leave it out of items and context (a utility gives each alternative a constant)",
+            column=roles.alternative,
         )
 
 
@@ -225,6 +247,11 @@ def read_as(
         feature.column: valid_column(table, feature, "item", names).take(grouping.order)
         for feature in roles.items
     }
+    if roles.alternative is not None:
+        named = Feature(roles.alternative, category=True)
+        column = valid_column(table, named, "alternative", names).take(grouping.order)
+        columns[roles.alternative] = column
+        _once_per_alternative(column, roles.alternative, grouping)
     context = {
         feature.column: grouping.once_per_set(
             valid_column(table, feature, "context", names), feature.column
@@ -244,10 +271,37 @@ def read_as(
     return with_choice(choices, marks(table, roles.chosen)[grouping.order], irregular)
 
 
+def read_reshaped(
+    roles: Roles,
+    table: Table,
+    irregular: Irregular,
+    rare: float = 0.01,
+    outside: bool = False,
+    names: Collection[str] = (),
+) -> Choices:
+    """Read a wide table whose layout is in the roles, as :func:`read_as` reads a long one."""
+    taken = outside or irregular.on_none == "outside"
+    long = LongTable(roles, table, irregular, taken, names)
+    with long.naming_wide():
+        choices = read_as(roles, long, irregular, rare, outside, names)
+    return replace(choices, table_rows=long.numbers[choices.cells])
+
+
+def is_wide(roles: Roles, names: Collection[str]) -> bool:
+    """Whether a table with these columns is wide, as the one was that the roles are of."""
+    if roles.wide is None:
+        return False
+    items = [one.column for one in roles.items]
+    context = [one.column for one in roles.context]
+    return roles.wide.is_shape_of(names, items, [roles.set, *items, *context])
+
+
 def read_like(
     schema: Schema, table: Any, with_choice: bool = False, irregular: Irregular | None = None
 ) -> Choices:
     """Read a table as that of the schema was: the same columns in the same roles.
+
+    Where that was a wide table, this one may be wide or long.
 
     Without the choice no other column is needed than the set's and the features'.
     """
@@ -258,6 +312,14 @@ def read_like(
         roles = replace(roles, group=None, time=None)
     else:
         roles = replace(roles, chosen=None, weight=None, group=None, time=None)
+    if irregular is None:  # prediction takes rows as they come
+        irregular = Irregular() if with_choice else Irregular(on_duplicate="keep")
+    names = [one.feature.column for one in schema.items + schema.context if one.looked_up]
+    if is_wide(roles, opened.names):
+        return read_reshaped(roles, opened, irregular, outside=schema.outside, names=names)
+    roles = replace(roles, wide=None)
+    if roles.alternative not in [feature.column for feature in roles.items]:
+        roles = replace(roles, alternative=None)  # the model does without it
     for feature in roles.items + roles.context:
         if feature.column not in opened.names:
             raise InputError(
@@ -266,9 +328,6 @@ def read_like(
                 f"{meant(feature.column, opened.names, opened.native)}",
                 column=feature.column,
             )
-    if irregular is None:  # prediction takes rows as they come
-        irregular = Irregular() if with_choice else Irregular(on_duplicate="keep")
-    names = [one.feature.column for one in schema.items + schema.context if one.looked_up]
     return read_as(roles, opened, irregular, outside=schema.outside, names=names)
 
 
@@ -354,6 +413,26 @@ def _without_duplicates(
             set=ids[row],
         )
     return everything[~repeated], int(repeated.sum())
+
+
+def _once_per_alternative(column: Column, name: str, grouping: Grouping) -> None:
+    """Refuse a set that has an alternative twice: its name would not tell the rows apart."""
+    sizes = np.diff(grouping.offsets)
+    sets = np.repeat(np.arange(len(sizes)), sizes)
+    order = np.lexsort((column.values, sets))
+    again = (np.diff(sets[order]) == 0) & (np.diff(column.values[order]) == 0)
+    if again.any():
+        first, second = sorted(order[np.argmax(again) : np.argmax(again) + 2].tolist())
+        which, rows = grouping.set_ids[sets[first]], grouping.order[[first, second]]
+        raise InputError(
+            f"set '{grouping.set_name}'={which} has the alternative '{column.text()[first]}' at "
+            f"row {rows[0]} and again at row {rows[1]}; a name stands for one row of a set: "
+            f"correct it, or read '{name}' as a category among items",
+            row=int(rows[0]),
+            column=name,
+            set=which,
+            also_rows=[int(rows[1])],
+        )
 
 
 def _weights(table: Table, roles: Roles, grouping: Grouping) -> Float[np.ndarray, " sets"] | None:

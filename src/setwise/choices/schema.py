@@ -31,7 +31,9 @@ from setwise.choices.choices import Choices, Column
 from setwise.choices.encoders import MISSING, OTHER, Encoder, FeatureEncoder
 from setwise.choices.encoding import Encoded, Encoding
 from setwise.choices.features import Feature, Roles
+from setwise.choices.terms import TermEncoder, Terms, row_columns, used_roles
 from setwise.choices.text_values import look_alikes
+from setwise.choices.utility import Utility
 
 FOLDS = 10
 PRIOR = 3.0  # of 0.1 to 10, the best in validation on hotels, for clicks; for bookings next to it
@@ -127,6 +129,8 @@ class Schema:
     mean: tuple[float, ...]
     scale: tuple[float, ...]
     outside: bool
+    terms: Terms | None = None
+    """What models see, where the roles have a utility; items and context are read for it."""
 
     @classmethod
     def fit(cls, choices: Choices) -> "Schema":
@@ -141,6 +145,8 @@ class Schema:
         is cross-fitted, so that no set sees its own choice.
         """
         roles = choices.roles
+        if roles.utility is not None:
+            return cls._learn_terms(choices, roles.utility)
         if any(feature.popularity for feature in roles.items):
             choices = in_folds(choices)
         named = [feature.column for feature in roles.items if feature.popularity]
@@ -175,16 +181,70 @@ class Schema:
         seen.refuse_collapsed()
         return schema, seen
 
+    @classmethod
+    def _learn_terms(cls, choices: Choices, utility: Utility) -> "tuple[Schema, Encoding]":
+        """The schema of the terms of a utility. No level is merged: each has a coefficient."""
+        roles = used_roles(utility, choices)
+        terms = Terms.fit(utility, choices)
+        columns = row_columns([*roles.items, *roles.context], choices)
+        items, context = (
+            tuple(Encoder.fit(one, iter([columns[one.column]]), 0.0) for one in features)
+            for features in (roles.items, roles.context)
+        )
+        width = len(terms.names)
+        plain = cls(roles, items, context, (0.0,) * width, (1.0,) * width, choices.outside, terms)
+        mean, scale = plain._seen(choices, {}).moments({})
+        schema = replace(plain, mean=tuple(mean.tolist()), scale=tuple(scale.tolist()))
+        return schema, schema._seen(choices, {})
+
+    def with_marks(self, marks: Mapping[str, Sequence[str]], choices: Choices) -> "Schema":
+        """With one more column per name, after the terms: above 0 for these alternatives alone.
+
+        Nests are told apart by them. The schema must be that of a utility of these choices.
+
+        >>> import setwise as sw
+        >>> table = {"trip": [1, 1], "mode": ["bus", "car"], "cost": [1.0, 2.0], "taken": [1, 0]}
+        >>> choices = sw.read(table, set="trip", chosen="taken", alternative="mode")
+        >>> schema = Schema.fit(choices.with_utility("cost | 0"))
+        >>> schema = schema.with_marks({"road": ["car"]}, choices)
+        >>> schema.encode(choices).items[:, -1].tolist()
+        [-0.5, 0.5]
+        """
+        assert self.terms is not None
+        column = self.roles.alternative
+        assert column is not None
+        roles, items = self.roles, self.items
+        if column not in [one.column for one in roles.items]:
+            named = Feature(column, category=True)
+            roles = replace(roles, items=(*roles.items, named))
+            items = (*items, Encoder.fit(named, iter([choices.columns[column]]), 0.0))
+        return replace(
+            self, roles=roles, items=items, terms=self.terms.with_marks(column, marks),
+            mean=(*self.mean, *[0.5] * len(marks)), scale=(*self.scale, *[1.0] * len(marks)),
+        )  # fmt: skip
+
+    @property
+    def model_items(self) -> tuple[Encoder, ...]:
+        """What a model sees of items, in order: features, or the terms of the utility."""
+        if self.terms is None:
+            return self.items
+        return tuple(Encoder(Feature(name), "number") for name in self.terms.names)
+
     @property
     def item_names(self) -> list[str]:
         """The numeric item columns, as coefficients are labelled."""
-        names = [name for encoder in self.items for name in encoder.names]
+        names = [name for encoder in self.model_items for name in encoder.names]
         return [*names, "outside option"] if self.outside else names
+
+    @property
+    def model_context(self) -> tuple[Encoder, ...]:
+        """What a model sees of the context: nothing beside the terms of a utility."""
+        return self.context if self.terms is None else ()
 
     @property
     def context_names(self) -> list[str]:
         """The numeric context columns."""
-        return [name for encoder in self.context for name in encoder.names]
+        return [name for encoder in self.model_context for name in encoder.names]
 
     @property
     def width(self) -> int:
@@ -194,7 +254,7 @@ class Schema:
     @property
     def item_scales(self) -> Float[np.ndarray, " d"]:
         """What one standardised unit of each item column is in the table's units."""
-        count = sum(len(encoder.names) for encoder in self.items)
+        count = sum(len(encoder.names) for encoder in self.model_items)
         return np.array([*self.scale[:count], *([1.0] if self.outside else [])])
 
     def over(self, choices: Choices) -> Encoding:
@@ -220,14 +280,27 @@ class Schema:
     def _seen(self, choices: Choices, tables: Mapping[str, Table]) -> Encoding:
         """Choices in this encoding, with the tables of those columns that have their own."""
         items, context = self.feature_encoders()
-        return Encoding.of(choices, items, context, self.outside, tables)
+        return Encoding.of(choices, items, context, self.outside, tables, self.term_encoder())
+
+    def term_encoder(self) -> TermEncoder | None:
+        """The terms of the utility with their mean and scale; None where there is no utility."""
+        if self.terms is None:
+            return None
+        items, context = self.feature_encoders()
+        moments = (np.array(one, np.float64) for one in (self.mean, self.scale))
+        return TermEncoder(self.terms, (*items, *context), *moments)
 
     def feature_encoders(self) -> tuple[list[FeatureEncoder], list[FeatureEncoder]]:
-        """The encoders of items and of context, with the mean and scale of their numbers."""
+        """The encoders of items and of context, with the mean and scale of their numbers.
+
+        Columns of a utility are not standardised: its terms are.
+        """
         found, end = [], 0
         for encoder in self.items + self.context:
             begin, end = end, end + len(encoder.names)
             mean, scale = (np.array(one[begin:end], np.float64) for one in (self.mean, self.scale))
+            if self.terms is not None:
+                mean, scale = np.zeros(end - begin), np.ones(end - begin)
             found.append(FeatureEncoder(encoder, mean, scale))
         return found[: len(self.items)], found[len(self.items) :]
 
@@ -237,7 +310,8 @@ class Schema:
             name: [encoder.to_json() for encoder in getattr(self, name)]
             for name in ("items", "context")
         }
-        return vars(self) | encoders | {"roles": self.roles.to_json()}
+        terms = None if self.terms is None else self.terms.to_json()
+        return vars(self) | encoders | {"roles": self.roles.to_json(), "terms": terms}
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> "Schema":
@@ -249,12 +323,18 @@ class Schema:
         check_all({"mean": each(number(), 0), "scale": each(number(above=0), 0)}, plain)
         check_all({"outside": flag}, plain)
         vectors = {name: tuple(plain[name]) for name in ("mean", "scale")}
-        roles = Roles.from_json(plain["roles"])
-        schema = cls(**(plain | encoders | vectors | {"roles": roles}))
+        roles, terms = Roles.from_json(plain["roles"]), plain.get("terms")
+        made = {"roles": roles, "terms": None if terms is None else Terms.from_json(terms)}
+        schema = cls(**(plain | encoders | vectors | made))
         for fitted, asked in ((schema.items, roles.items), (schema.context, roles.context)):
             if tuple(encoder.feature for encoder in fitted) != asked:
                 raise InputError("the encoded columns are not those of the roles")
-        width = sum(len(encoder.names) for encoder in schema.items + schema.context)
+        if (schema.terms is None) != (roles.utility is None):
+            raise InputError("there are terms without a utility, or a utility without terms")
+        if schema.terms is not None:
+            schema.terms.check({one.feature.column: one for one in schema.items + schema.context})
+        seen = schema.model_items + schema.model_context
+        width = sum(len(encoder.names) for encoder in seen)
         if not schema.items or {len(vector) for vector in vectors.values()} != {width}:
             raise InputError(f"there are not {width} means and scales")
         return schema

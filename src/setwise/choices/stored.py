@@ -67,7 +67,7 @@ def save_choices(
             _write(out, f"items/{place}", name, parts) for place, (name, parts) in enumerate(made)
         ]
         if columns is None and not _in_order(choices):
-            out.add("rows", (block.rows for block in choices.blocks()))
+            out.add("rows", (block.cells for block in choices.blocks()))
         out.finish(KIND, meta)
 
 
@@ -111,7 +111,8 @@ def _described(file: ArrayFile) -> Choices:
     for one in [*(column.values for column in items.values()), *_there(file, "rows", "i")]:
         if len(one) != offsets[-1]:
             raise InputError(f"'{one.name}' has {len(one)} values of {offsets[-1]} rows")
-    if {feature.column for feature in roles.items} != items.keys():
+    named = {roles.alternative} - {None}
+    if {feature.column for feature in roles.items} | named != items.keys():
         raise InputError(f"the item columns {', '.join(items)} are not those of the roles")
     columns = StoredColumns(file, items, firsts=offsets[:-1], offsets=offsets)
     return Choices(
@@ -200,7 +201,7 @@ def _in_order(choices: Choices) -> bool:
     """Whether the rows have the order of the table, so that their numbers need no place."""
     first = 0
     for block in choices.blocks():
-        rows = block.rows
+        rows = block.cells
         if not np.array_equal(rows, np.arange(first, first + len(rows))):
             return False
         first += len(rows)

@@ -85,6 +85,8 @@ class Table:
 
 def open_table(source: Any, csv: CsvFormat | None = None) -> Table:
     """A table from a path, a data frame or a mapping of arrays; ``csv`` is a file's format."""
+    if isinstance(source, Table):
+        return source
     if isinstance(source, (str, Path)):
         source = read_file(source, csv)
     elif csv is not None and csv != CsvFormat():

@@ -10,8 +10,12 @@ import typer
 
 from setwise.cli import show
 from setwise.cli.source import (
+    ALTERNATIVE_HELP,
+    ALTERNATIVES_HELP,
+    AVAILABLE_HELP,
     CHOSEN_HELP,
     CONTEXT_HELP,
+    FILL_HELP,
     ITEMS_HELP,
     SET_HELP,
     TABLE_HELP,
@@ -19,6 +23,7 @@ from setwise.cli.source import (
     Encoding,
     Json,
     Sep,
+    wide_arguments,
 )
 
 if TYPE_CHECKING:
@@ -34,6 +39,10 @@ def check(
     chosen: Annotated[str | None, typer.Option(help=CHOSEN_HELP)] = None,
     items: Annotated[str | None, typer.Option(help=ITEMS_HELP)] = None,
     context: Annotated[str | None, typer.Option(help=CONTEXT_HELP)] = None,
+    alternative: Annotated[str | None, typer.Option(help=ALTERNATIVE_HELP)] = None,
+    alternatives: Annotated[str | None, typer.Option(help=ALTERNATIVES_HELP)] = None,
+    available: Annotated[str | None, typer.Option(help=AVAILABLE_HELP)] = None,
+    fill: Annotated[float | None, typer.Option(help=FILL_HELP)] = None,
     sep: Sep = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
@@ -41,6 +50,8 @@ def check(
     json: Json = False,
 ) -> None:
     """Find everything that is wrong or suspicious in a table, and say what to do about it.
+
+    Without --set and --chosen it says how the table could be read, if it recognises its shape.
 
     The exit code is 0 if the table can be read, 1 if it has an error (the other commands would
     refuse it with the same options), and 2 if the arguments are wrong.
@@ -55,10 +66,11 @@ def check(
     if report is not None:
         check_writable(report, [table], ".html")
     opened, roles = _opened(table, csv_format(table, sep, decimal, encoding))
-    given = {"set": set, "chosen": chosen}
+    given = {"set": set, "chosen": chosen, "alternative": alternative}
     roles |= {name: value for name, value in given.items() if value is not None}
     features = {"items": items, "context": context}
     roles |= {name: expressions(name, text) for name, text in features.items() if text is not None}
+    roles |= wide_arguments(items, alternatives, available, fill) or {}
     with _columns_bar() as on_column:
         examination = replace(examine(opened, **roles, on_column=on_column), table=table)
     if json:

@@ -11,7 +11,7 @@ from setwise.cli.cluster import executor as executor_of
 from setwise.cli.source import TABLE_HELP, Decimal, Encoding, Json, Sep
 
 if TYPE_CHECKING:
-    from setwise.scoring.prediction import RowModel
+    from setwise.scoring.row_predictions import RowModel
 
 ModelFile = Annotated[Path, typer.Argument(help="A model file written by 'setwise fit'.")]
 
@@ -33,6 +33,9 @@ def predict(
 ) -> None:
     """Add columns 'probability' and 'predicted' to a table, in its order.
 
+    For a wide table, and a model trained on one, there is a column 'probability.NAME' for each
+    alternative, and 'predicted' names one.
+
     A Parquet table may be larger than memory. For a folder, each file becomes a file of the same
     name, complete or absent; running the command again writes the files that are missing. All rows
     of a set must be in one file.
@@ -41,9 +44,12 @@ def predict(
     """
     from setwise._errors import InputError
     from setwise.choices import read_like
+    from setwise.choices.reading import is_wide
     from setwise.choices.table_files import is_there
     from setwise.cli.tables import check_table, csv_format, is_data_file, read_table, write_table
-    from setwise.scoring.prediction import Predictions, predict_file, warn_of_replaced
+    from setwise.scoring.prediction import predict_file
+    from setwise.scoring.row_predictions import Predictions, warn_of_replaced
+    from setwise.scoring.wide_tables import predict_wide
 
     form = csv_format(table, sep, decimal, encoding)
     if is_there(table) and Path(table).is_dir():
@@ -61,12 +67,17 @@ def predict(
         return
     if is_data_file(table):
         raise InputError(f"{table} is a data file; name a file for its predictions with --out")
-    frame = read_table(table, form)
-    warn_of_replaced(frame.columns)
-    found = Predictions.of_choices(scorer, read_like(scorer.schema, frame))
-    frame = found.joined_to(frame)
+    frame, roles = read_table(table, form), scorer.schema.roles
+    if is_wide(roles, frame.columns):
+        shown = [roles.set] if roles.set in frame.columns else []
+        frame = predict_wide(scorer, frame)
+        shown += [name for name in frame.columns if name.startswith("probability.")]
+    else:
+        warn_of_replaced(frame.columns)
+        found = Predictions.of_choices(scorer, read_like(scorer.schema, frame))
+        frame, shown = found.joined_to(frame), [roles.set, "probability"]
     if json:
-        show.as_json(frame.select(scorer.schema.roles.set, "probability", "predicted").to_dicts())
+        show.as_json(frame.select(*shown, "predicted").to_dicts())
     elif out is None:
         print(frame.write_csv(), end="")
     if out is not None:

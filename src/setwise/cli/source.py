@@ -70,11 +70,14 @@ Encoding = Annotated[
 ]
 
 TABLE_HELP = (
-    "A Parquet or CSV file with one row per item, a data file (.setwise-data), or the name of a "
-    "shipped data set."
+    "A Parquet or CSV file with one row per item or, with {alt} in --items, one row per choice; a "
+    "data file (.setwise-data), or the name of a shipped data set."
 )
-SET_HELP = "Column with the id of the choice set."
-CHOSEN_HELP = "Column that is 1 for the chosen item and 0 for the others."
+SET_HELP = "Column with the id of the choice set; for a wide table, by default the row's number."
+CHOSEN_HELP = (
+    "Column that is 1 for the chosen item and 0 for the others; in a wide table, the chosen "
+    "alternative."
+)
 CONTEXT_HELP = "Features of the whole set, separated by commas."
 MAX_SETS_HELP = "Use a random sample of this many sets. Default: all sets."
 LIKE_HELP = (
@@ -83,8 +86,21 @@ LIKE_HELP = (
 VIEW_HELP = "With --like: the paper's features, or all features."
 ITEMS_HELP = (
     "Item features, separated by commas: column names, or log(x), log1p(x), sqrt(x), category(x), "
-    "other(x), popularity(x), impute(x). Default: every column without another role."
+    "other(x), popularity(x), impute(x). Default: every column without another role. For a wide "
+    "table, patterns of columns, such as 'price.{alt},time={alt}_TT'."
 )
+ALTERNATIVE_HELP = "Column that names the alternative of each row, for constants and nests."
+ALTERNATIVES_HELP = (
+    "Wide tables: the alternatives, such as 'TRAIN,SM,CAR', or the codes of the chosen column, "
+    "such as '1=TRAIN,2=SM,3=CAR,9=' (9 is no choice). Default: those that the columns name."
+)
+AVAILABLE_HELP = "Wide tables: pattern of the 0/1 columns of availability, such as '{alt}_AV'."
+FILL_HELP = "Wide tables: the number for alternatives without a column. Default: refuse the table."
+UTILITY_HELP = (
+    "Formula of the utility, such as 'price + catch | income | time': generic terms | context by "
+    "alternative | items by alternative. Default: every item column."
+)
+REFERENCE_HELP = "With --utility: the alternative without a constant. Default: the first."
 OUTSIDE_HELP = (
     "Sets without a choice: refuse the table, drop them, or add an outside option to every set."
 )
@@ -97,6 +113,10 @@ SPLIT_BY_HELP = (
 )
 
 
+ROLES = ("set", "chosen", "weight", "group", "time", "alternative")
+OF_WIDE = ("alternatives", "available", "fill")
+
+
 @dataclass(frozen=True)
 class Source:
     """A table on the command line, with the roles of its columns."""
@@ -106,6 +126,12 @@ class Source:
     chosen: Annotated[str | None, typer.Option(help=CHOSEN_HELP)] = None
     items: Annotated[str | None, typer.Option(help=ITEMS_HELP)] = None
     context: Annotated[str | None, typer.Option(help=CONTEXT_HELP)] = None
+    alternative: Annotated[str | None, typer.Option(help=ALTERNATIVE_HELP)] = None
+    alternatives: Annotated[str | None, typer.Option(help=ALTERNATIVES_HELP)] = None
+    available: Annotated[str | None, typer.Option(help=AVAILABLE_HELP)] = None
+    fill: Annotated[float | None, typer.Option(help=FILL_HELP)] = None
+    utility: Annotated[str | None, typer.Option(help=UTILITY_HELP)] = None
+    reference: Annotated[str | None, typer.Option(help=REFERENCE_HELP)] = None
     weight: Annotated[
         str | None,
         typer.Option(help="Column with a positive weight per set. Default: equal weights."),
@@ -137,9 +163,15 @@ class Source:
     def read(self, seed: int) -> "Choices":
         """The choices that the options describe."""
         from setwise._arguments import whole
+        from setwise._errors import InputError
+        from setwise.choices import Utility
 
         whole()("min_items", self.min_items)
+        if self.reference is not None and self.utility is None:
+            raise InputError("--reference goes with --utility; leave it out, or give a formula")
         choices = self._whole().limit(self.max_items, self.min_items)
+        if self.utility is not None:
+            choices = choices.with_utility(Utility(self.utility, self.reference))
         return choices if self.max_sets is None else choices.sample(self.max_sets, seed)
 
     def reads(self) -> list[str | Path]:
@@ -169,7 +201,7 @@ class Source:
     def _refuse_roles(self, what: str) -> None:
         from setwise._errors import InputError
 
-        for name in ("set", "chosen", "items", "context", "weight", "group", "time"):
+        for name in (*ROLES, "items", "context", *OF_WIDE):
             if getattr(self, name) is not None:
                 raise InputError(
                     f"--{name} gives a column a role, but {self.table} is {what}; leave it out"
@@ -178,30 +210,93 @@ class Source:
     def _read_table(self) -> "Choices":
         from setwise import datasets
         from setwise._errors import InputError
-        from setwise.choices import expressions, read
+        from setwise.choices import expressions, read, read_wide
         from setwise.cli.tables import csv_format, is_dataset, read_table
+        from setwise.doctor import suggestion
 
         roles: dict[str, Any] = datasets.roles(self.table) if is_dataset(self.table) else {}
         form = csv_format(self.table, self.sep, self.decimal, self.encoding)
         table = read_table(self.table, form)
-        given = {
-            name: getattr(self, name)
-            for name in ("set", "chosen", "weight", "group", "time")
-            if getattr(self, name) is not None
-        }
+        given = {name: getattr(self, name) for name in ROLES if getattr(self, name) is not None}
         for name in ("items", "context"):
             if getattr(self, name) is not None:
                 given[name] = expressions(name, getattr(self, name))
         if given.get("context") == []:
             raise InputError("--context is empty; name a column, or leave the option out")
+        wide = wide_arguments(self.items, self.alternatives, self.available, self.fill)
+        if wide is not None:
+            self._check_wide()
+            return read_wide(table, **given | wide, on_none=self.on_none, rare=self.rare)
         roles |= given
         for name in ("set", "chosen"):
             if name not in roles:
-                raise InputError(f"--{name} is missing: name the {name} column of {self.table}")
+                raise InputError(
+                    f"--{name} is missing: name the {name} column of {self.table}"
+                    f"{suggestion(table, self.table)}"
+                )
         return read(
             table, **roles, on_none=self.on_none, on_multiple=self.on_multiple,
             on_duplicate=self.on_duplicate, rare=self.rare,
         )  # fmt: skip
+
+    def _check_wide(self) -> None:
+        """Refuse options that are for long tables, and a wide table that says nothing."""
+        from setwise._errors import InputError
+
+        if self.chosen is None:
+            raise InputError(f"--chosen is missing: name the choice column of {self.table}")
+        for name in ("alternative", "on_multiple", "on_duplicate"):
+            if getattr(self, name) not in (None, "error"):
+                option = name.replace("_", "-")
+                raise InputError(
+                    f"--{option} is for long tables, but --items has {{alt}}; leave it out"
+                )
+
+
+def wide_arguments(
+    items: str | None, alternatives: str | None, available: str | None, fill: float | None
+) -> dict[str, Any] | None:
+    """The arguments of ``read_wide`` that these options are; None for a long table.
+
+    >>> wide_arguments("cost.{alt},time={alt}_TT", "1=bus,2=car", None, None)
+    {'items': {'cost': 'cost.{alt}', 'time': '{alt}_TT'}, 'alternatives': {'1': 'bus', '2': 'car'}}
+    """
+    from setwise._errors import InputError
+    from setwise.choices import expressions
+    from setwise.choices.features import Feature
+    from setwise.choices.layout import ALT, feature_name
+
+    given = {"alternatives": alternatives, "available": available, "fill": fill}
+    found: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if items is None or ALT not in items:
+        for name in found:
+            raise InputError(
+                f"--{name} is for wide tables; give --items patterns with {ALT}, such as "
+                "'price.{alt}'"
+            )
+        return None
+    patterns: dict[str, str] = {}
+    for one in expressions("items", items):
+        left, equals, right = one.partition("=")
+        named = bool(equals) and ALT not in left and ALT in right
+        pattern = right.strip() if named else one
+        name = left.strip() if named else feature_name(Feature.parse(pattern).column)
+        if name in patterns:
+            raise InputError(f"--items gives '{name}' twice; name one, such as other={pattern}")
+        patterns[name] = pattern
+    found = {"items": patterns, **found}
+    if alternatives is not None:
+        found["alternatives"] = _alternatives(alternatives)
+    return found
+
+
+def _alternatives(text: str) -> list[str] | dict[str, str | None]:
+    """The alternatives as a list, or by the codes that stand before them."""
+    listed = names("--alternatives", text)
+    if not any("=" in one for one in listed):
+        return listed
+    pairs = [one.partition("=") for one in listed]
+    return {code.strip(): name.strip() or None for code, _, name in pairs}
 
 
 def takes_source(command: Callable[..., None]) -> Callable[..., None]:

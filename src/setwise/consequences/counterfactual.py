@@ -120,7 +120,7 @@ class Remove:
             choices,
             columns={name: column.take(stays) for name, column in choices.columns.items()},
             offsets=_segments.offsets_of(left),
-            table_rows=choices.rows[stays],
+            table_rows=choices.cells[stays],
         )
 
     def __str__(self) -> str:
@@ -159,7 +159,7 @@ class Add:
                 for name, column in choices.columns.items()
             },
             offsets=choices.offsets + np.arange(len(choices.offsets)),
-            table_rows=np.insert(choices.rows, ends, ADDED),
+            table_rows=np.insert(choices.cells, ends, ADDED),
         )
 
     def __str__(self) -> str:
@@ -446,15 +446,15 @@ def _joined(
 ) -> tuple[Any, Any, Any, Any]:
     """Set, row of the table, P before and P after, of every item that is in either."""
     owner, of_new = _segments.owners(choices.offsets), _segments.owners(changed.offsets)
-    added = changed.rows == ADDED
+    added = changed.cells == ADDED
     will = np.zeros(len(old))
-    # A row of the table is in one set once: it finds its item again.
-    order = np.argsort(choices.rows)
-    will[order[np.searchsorted(choices.rows, changed.rows[~added], sorter=order)]] = new[~added]
+    # A cell of the table is in one set once: it finds its item again.
+    order = np.argsort(choices.cells)
+    will[order[np.searchsorted(choices.cells, changed.cells[~added], sorter=order)]] = new[~added]
     sets = np.concatenate([owner, of_new[added]])
     place = np.argsort(sets, kind="stable")  # added items come after the others of their set
     none = np.zeros(int(added.sum()))
-    row = np.concatenate([choices.rows, changed.rows[added]])
+    row = np.concatenate([choices.rows, changed.cells[added]])
     was, will = np.concatenate([old, none]), np.concatenate([will, new[added]])
     return sets[place], row[place], was[place], will[place]
 

@@ -4,14 +4,15 @@ They come from derivatives of log-probabilities with respect to a column, for ev
 Models see standardised numbers. A column x becomes z = (t(x) - mean) / scale with t the identity,
 log, log1p or sqrt, so that d/dx = t'(x)/scale d/dz, and d/d log x = x t'(x)/scale d/dz. The
 derivative in z is JAX's, by automatic differentiation in forward mode: all b of a set at once, in
-double precision, since single precision loses d log P where P is near 1.
+double precision, since single precision loses d log P where P is near 1. Where a utility makes
+several terms of a column, the derivatives with respect to all of them are added up.
 
 Models with trees have no derivatives. There elasticities are those of an arc: x is divided and
 multiplied by the root of 1.1, and the change of log P is divided by that of log x.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -28,7 +29,8 @@ from setwise._segments import offsets_of, positions
 from setwise._types import Array, Items, Mask
 from setwise.choices import Choices, Encoded, Schema
 from setwise.choices.alternatives import Alternatives
-from setwise.choices.choices import rows_of
+from setwise.choices.choices import Column, rows_of
+from setwise.choices.terms import row_columns
 from setwise.consequences.derived_columns import BOTH, warn_of_derived
 from setwise.consequences.shares import of_sets
 from setwise.estimators import Estimator
@@ -78,41 +80,53 @@ def place_of(schema: Schema, column: str) -> tuple[int, str]:
     )
 
 
+def _steps(
+    schema: Schema, choices: Choices, column: str, relative: bool
+) -> list[tuple[int, Values]]:
+    """What a column changes of the numbers that models see: the place of each, and by how much.
+
+    d z / d log x of every row if ``relative``. Else 1 for a feature, which is d z / d z, and
+    d z / d x for the terms of a utility.
+    """
+    place, transform = place_of(schema, column)
+    x = choices.columns[column].values.astype(np.float64)
+    if schema.terms is not None:
+        features = [one.feature for one in schema.items + schema.context]
+        slopes = schema.terms.slopes(row_columns(features, choices), column) / schema.scale
+        by = x if relative else np.ones(len(x))
+        return [(one, slopes[:, one] * by) for one in schema.terms.depend_on(column)]
+    step = LOG_SLOPES[transform](x) / schema.scale[place] if relative else np.ones(len(x))
+    return [(place, np.where(np.isnan(x), np.nan, step))]
+
+
 def sensitivity(estimator: Estimator, choices: Choices, column: str, relative: bool) -> Responses:
-    """d log P(a) / d log x_b if ``relative``, else d log P(a) / d z_b, z being standardised.
+    """d log P(a) / d log x_b if ``relative``, else that in the units of :func:`_steps`.
 
     NaN in the columns of items b whose x is missing (and was imputed): they have none to change.
     """
     schema = estimator.schema_
-    place, transform = place_of(schema, column)
     rows = choices.sizes + int(schema.outside)
     pairs, probability = Pairs.empty(rows, choices.sizes), np.empty(int(rows.sum()))
     sets_before = rows_before = 0
     for block in choices.blocks():
         encoded = schema.encode(block, np.float64)
-        x = block.columns[column].values.astype(np.float64)
-        step = LOG_SLOPES[transform](x) / schema.scale[place] if relative else np.ones(len(x))
-        step = np.where(np.isnan(x), np.nan, step)
+        places, steps = zip(*_steps(schema, block, column, relative), strict=True)
         if schema.outside:
-            step = np.insert(step, block.offsets[1:], 0.0)
+            steps = tuple(np.insert(one, block.offsets[1:], 0.0) for one in steps)
         with jax.enable_x64(True):
             model = jax.tree.map(_doubled, estimator.model_)
-            for sets, slope, p in _slopes(model, encoded, place):
+            for sets, slopes, p in _slopes(model, encoded, places):
                 here = np.arange(p.shape[1])
                 present = here < encoded.sizes[sets][:, None]
                 of_sets = np.where(present, encoded.offsets[sets][:, None] + here, 0)
                 probability[rows_before + of_sets[present]] = p[present]
-                pairs.fill(sets_before + sets, slope * step[of_sets][:, :, None])
+                moved = sum(
+                    slope * step[of_sets][:, :, None]
+                    for slope, step in zip(slopes, steps, strict=True)
+                )
+                pairs.fill(sets_before + sets, moved)
         sets_before, rows_before = sets_before + len(encoded), rows_before + len(encoded.items)
     return Responses(pairs, probability)
-
-
-TRANSFORMS: Mapping[str, Callable[[Values], Values]] = {
-    "none": lambda x: x,
-    "log": np.log,
-    "log1p": np.log1p,
-    "sqrt": np.sqrt,
-}
 
 
 def arcs(
@@ -125,7 +139,7 @@ def arcs(
     columns of items b whose x is missing.
     """
     schema = estimator.schema_
-    place, transform = place_of(schema, column)
+    place_of(schema, column)  # refuses what is not a number of the items
     rows = choices.sizes + int(schema.outside)
     pairs, probability = Pairs.empty(rows, choices.sizes), np.empty(int(rows.sum()))
     sets_before = rows_before = 0
@@ -134,19 +148,18 @@ def arcs(
         logs = estimator.row_log_probabilities(encoded)
         probability[rows_before : rows_before + len(logs)] = np.exp(logs)
         x = block.columns[column].values.astype(np.float64)
-        with np.errstate(invalid="ignore"):
-            ends = [
-                (TRANSFORMS[transform](x * factor) - schema.mean[place]) / schema.scale[place]
-                for factor in ((1 + step) ** -0.5, (1 + step) ** 0.5)
-            ]
+        ends = [
+            schema.encode(replace(block, columns={**block.columns, column: Column(x * factor)}))
+            for factor in ((1 + step) ** -0.5, (1 + step) ** 0.5)
+        ]
         own = np.flatnonzero(schema.real_rows(encoded))
         of_set = np.searchsorted(encoded.offsets, own, "right") - 1
         parts = np.cumsum(encoded.sizes[of_set]) // ROWS_AT_A_TIME
         for some in np.split(np.arange(len(own)), np.flatnonzero(np.diff(parts)) + 1):
             low, high = (
-                estimator.row_log_probabilities(
-                    _with_each(encoded, own[some], place, np.nan_to_num(end[some]))
-                ).astype(np.float64)
+                estimator.row_log_probabilities(_with_each(encoded, own[some], end.items)).astype(
+                    np.float64
+                )
                 for end in ends
             )
             sets, sizes = of_set[some], encoded.sizes[of_set[some]]
@@ -160,28 +173,33 @@ def arcs(
 
 
 def _with_each(
-    encoded: Encoded, rows: Int[np.ndarray, " copies"], place: int, values: Values
+    encoded: Encoded, rows: Int[np.ndarray, " copies"], changed: Float[np.ndarray, "rows d"]
 ) -> Encoded:
-    """For each of these rows, a copy of its set in which the row's column has this value."""
+    """For each of these rows, a copy of its set in which it is as in ``changed``."""
     sets = np.searchsorted(encoded.offsets, rows, "right") - 1
     sizes = encoded.sizes[sets]
     offsets = offsets_of(sizes)
     items = encoded.items[rows_of(encoded.offsets[sets], sizes)]
-    items[offsets[:-1] + rows - encoded.offsets[sets], place] = values
+    items[offsets[:-1] + rows - encoded.offsets[sets]] = changed[rows]
     return Encoded(items, encoded.context[sets], offsets, None, None)
 
 
 def _slopes(
-    model: Model, encoded: Encoded, place: int
-) -> Iterator[tuple[Int[np.ndarray, " m"], Float[np.ndarray, "m b a"], Float[np.ndarray, "m a"]]]:
-    """Some sets at a time: d log P(a) / d z_b, and P(a)."""
+    model: Model, encoded: Encoded, places: Sequence[int]
+) -> Iterator[
+    tuple[Int[np.ndarray, " m"], list[Float[np.ndarray, "m b a"]], Float[np.ndarray, "m a"]]
+]:
+    """Some sets at a time: d log P(a) / d z_b for z at each of these places, and P(a)."""
     data = to_device(encoded, dtype=np.float64)
     for some in set_batches(encoded):
-        found = _program(model, data, some.batches, some.width, jnp.asarray(place))
-        slope, logs = (
-            np.asarray(one).reshape(-1, *one.shape[2:])[: len(some.sets)] for one in found
-        )
-        yield some.sets, slope, np.exp(logs)
+        slopes = []
+        for place in places:
+            found = _program(model, data, some.batches, some.width, jnp.asarray(place))
+            slope, logs = (
+                np.asarray(one).reshape(-1, *one.shape[2:])[: len(some.sets)] for one in found
+            )
+            slopes.append(slope)
+        yield some.sets, slopes, np.exp(logs)
 
 
 def _doubled(leaf: Any) -> Any:

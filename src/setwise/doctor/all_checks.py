@@ -1,6 +1,6 @@
 """The examination: every check of every column, with a few columns in memory at a time."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -10,7 +10,8 @@ import numpy as np
 from setwise._arguments import callback, checked, columns, each, optional, text
 from setwise._errors import InputError
 from setwise._executor import in_threads
-from setwise.choices import Choices, Feature, open_choices, verify
+from setwise.choices import Choices, Feature, Roles, open_choices, open_table, read_wide, verify
+from setwise.choices.layout import ALT
 from setwise.choices.reading import asked_roles, check_roles
 from setwise.choices.stored import SUFFIX
 from setwise.doctor.column_checks import (
@@ -41,6 +42,7 @@ from setwise.doctor.set_checks import (
     single_items,
     summary,
 )
+from setwise.doctor.shapes import suggestion, wide
 from setwise.doctor.source import Source, as_polars, open_source
 
 Role = Literal["item", "context"]
@@ -68,8 +70,8 @@ COLUMN_CHECKS: tuple[Callable[[ExaminedFeature], Iterator[Finding]], ...] = (
 @checked(
     set=optional(text),
     chosen=optional(text),
-    items=optional(columns),
     context=each(text, least=0),
+    alternative=optional(text),
     on_column=optional(callback),
 )
 def examine(
@@ -77,14 +79,19 @@ def examine(
     *,
     set: str | None = None,
     chosen: str | None = None,
-    items: Sequence[str] | None = None,
+    items: Sequence[str] | Mapping[str, str] | None = None,
     context: Sequence[str] = (),
+    alternative: str | None = None,
+    alternatives: Any = None,
+    available: str | None = None,
+    fill: int | float | None = None,
     on_column: OnColumn | None = None,
 ) -> Examination:
     """Find everything that is wrong or suspicious in a table, without refusing it.
 
     An error is what :func:`setwise.choices.read` with the same arguments refuses; warnings and
-    notes it takes. Rows count from 0 in the table's order, as in the errors of ``read``.
+    notes it takes. Rows count from 0 in the table's order, as in the errors of ``read``. A wide
+    table (items with ``{alt}``) is examined as :func:`setwise.choices.read_wide` reads it.
 
     Args:
         table: a path to Parquet or CSV, a frame, a mapping of arrays, or a ``.setwise-data``
@@ -93,6 +100,10 @@ def examine(
         chosen: the 0/1 column that marks the chosen item.
         items: features of items, as names or expressions; by default every other column.
         context: features of the whole set.
+        alternative: the column that names the alternative of each row.
+        alternatives: of a wide table, as ``read_wide`` takes them.
+        available: of a wide table, the pattern of its 0/1 columns of availability.
+        fill: of a wide table, the number for alternatives that have no column.
         on_column: called with the column that is examined, the number done, and of all.
 
     >>> examination = examine({"trip": [1, 1, 2, 2], "cost": [3.0, 1.0, 2.0, 5.0],
@@ -112,21 +123,91 @@ def examine(
     if stored:
         verify(table)
         return _examine_choices(open_choices(table), str(table), tell)
+    given = {"alternatives": alternatives, "available": available, "fill": fill}
+    if is_wide_request(items, given):
+        asked = {"set": set, "chosen": chosen, "items": items, "context": context, **given}
+        return _examine_wide(table, asked, tell)
+    if isinstance(items, Mapping):
+        raise InputError("items= as a mapping is for wide tables; its patterns have {alt}")
+    optional(columns)("items", items)
     source = open_source(table)
     if set is None or chosen is None:
         role = "set" if set is None else "chosen"
-        raise InputError(f"{role}= (--{role}) is missing: name the {role} column of {source.label}")
+        raise InputError(
+            f"{role}= (--{role}) is missing: name the {role} column of {source.label}"
+            f"{suggestion(table, source.label)}"
+        )
     items = [items] if isinstance(items, str) else items
     context = [context] if isinstance(context, str) else context
     if set == chosen:
         raise InputError(f"column '{set}' is given as set= and as chosen=; each needs its own")
-    roles = asked_roles(source.names, items, context, set=set, chosen=chosen)
-    check_roles(roles, source.names)
+    roles = asked_roles(
+        source.names, items, context, set=set, chosen=chosen, alternative=alternative
+    )
+    return _examine_long(source, roles, chosen, tell)
+
+
+def _examine_long(source: Source, roles: Roles, chosen: str, tell: OnColumn) -> Examination:
+    """The examination of a long table; one that looks wide is said to."""
+    try:
+        check_roles(roles, source.names)
+    except InputError as error:
+        call = wide(source.head())
+        if call is None:
+            raise
+        raise InputError(
+            f"{error}; the table looks wide: {call.written(source.label)}", column=error.column
+        ) from None
     features: dict[str, tuple[Feature, Role]] = {
         feature.column: (feature, "item") for feature in roles.items
     }
     features |= {feature.column: (feature, "context") for feature in roles.context}
-    return _examine_source(source, set, chosen, features, tell)
+    found = _examine_source(source, roles.set, chosen, features, tell)
+    call = wide(source.head()) if found.errors else None
+    if call is None:
+        return found
+    looks = Finding(
+        "warning", "wide-table", "the table looks wide, with one row per choice",
+        f"read it with {call.written(source.label)}",
+    )  # fmt: skip
+    return _examination(found.table, found.summary, [*found.findings, looks])
+
+
+def is_wide_request(items: Any, given: Mapping[str, Any]) -> bool:
+    """Whether the items are patterns of a wide table; other arguments for one are an error."""
+    each_item = items.values() if isinstance(items, Mapping) else items or ()
+    texts = [items] if isinstance(items, str) else each_item
+    if any(ALT in str(one) for one in texts):
+        return True
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(
+                f"{name}= (--{name}) is for wide tables; give items= patterns, as 'price.{{alt}}'"
+            )
+    return False
+
+
+def _examine_wide(table: Any, asked: dict[str, Any], tell: OnColumn) -> Examination:
+    """What reading refuses in a wide table, and what is suspicious in its choices."""
+    label = str(table) if isinstance(table, (str, Path)) else "a table"
+    opened, findings = open_table(table), []
+    for on_none in ("error", "drop"):
+        try:
+            choices = read_wide(opened, **asked, on_none=on_none)
+        except InputError as error:
+            if error.row is None:
+                raise  # about the arguments
+            message, _, remedy = str(error).rpartition("; ")
+            findings.append(
+                Finding("error", "wide-table", message, remedy, error.column, (error.row,))
+            )
+        else:
+            found = _examine_choices(choices, label, tell)
+            findings += [
+                replace(one, rows=tuple(dict.fromkeys(one.rows))) for one in found.findings
+            ]
+            return _examination(label, found.summary, findings)
+    return _examination(label, TableSummary(opened.rows, len(opened.names)), findings[:1])
 
 
 def _examine_source(

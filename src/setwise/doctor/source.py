@@ -37,6 +37,10 @@ class Frame:
         for name in names:
             yield name, self._table.series(name, "feature")
 
+    def head(self) -> "dict[str, pl.Series]":
+        """The first rows."""
+        return {name: as_polars(series).head(HEAD) for name, series in self.each(self.names)}
+
 
 class ParquetFile:
     """A Parquet file, read column by column."""
@@ -60,6 +64,14 @@ class ParquetFile:
             with readable(self._path):
                 series = pl.read_parquet(self._path, columns=[name], glob=False)[name]
             yield name, series
+
+    def head(self) -> "dict[str, pl.Series]":
+        """The first rows."""
+        import polars as pl
+
+        with readable(self._path):
+            frame = pl.scan_parquet(self._path, glob=False).head(HEAD).collect()
+        return {name: as_polars(frame[name]) for name in self.names}
 
 
 class CsvFile:
@@ -93,6 +105,10 @@ class CsvFile:
             for name in block.columns:
                 yield name, _typed(block.drop_in_place(name), self._head[name])
 
+    def head(self) -> "dict[str, pl.Series]":
+        """The first rows."""
+        return {name: self._head[name] for name in self.names}
+
     def _text(self, names: list[str]) -> "pl.DataFrame":
         import polars as pl
 
@@ -115,7 +131,7 @@ def open_source(table: Any) -> Source:
         return ParquetFile(path)
     if kind in (".csv", ".gz") and is_csv(path):
         return CsvFile(path)
-    return Frame(open_table(read_file(path)))  # which says what is wrong with the path
+    return Frame(open_table(read_file(path)), str(path))  # which says what is wrong with the path
 
 
 def _typed(text: "pl.Series", head: "pl.Series") -> "pl.Series":

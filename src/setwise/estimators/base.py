@@ -23,8 +23,9 @@ from setwise.doctor.leaks import giveaways
 from setwise.metrics import Metrics, Outcomes, predicted
 from setwise.models import Model
 from setwise.scoring.model_file import Artifact
-from setwise.scoring.prediction import warn_of_replaced
+from setwise.scoring.row_predictions import warn_of_replaced
 from setwise.scoring.tracing import traced
+from setwise.scoring.wide_tables import predict_wide
 from setwise.training import row_log_probabilities
 
 RANKED = ("probability", "rank")
@@ -67,6 +68,9 @@ class Estimator(BaseEstimator):
     CHECKS: ClassVar[Mapping[str, Check]] = {}
     """What each argument of ``__init__`` may be."""
 
+    TAKES_FIXED: ClassVar[bool] = False
+    """Whether a utility may give some of its coefficients."""
+
     schema_: Schema
     model_: Model
 
@@ -94,6 +98,8 @@ class Estimator(BaseEstimator):
         """
         self.check_arguments()
         choices = trainable(choices)
+        if choices.roles.utility is not None and choices.roles.utility.fixed:
+            self._check_fixed()
         if validation is not None:
             validation = comparable(trainable(validation, "validation"), choices)
         _arguments.optional(_arguments.path)("checkpoint", checkpoint)
@@ -109,6 +115,13 @@ class Estimator(BaseEstimator):
                 "sets; use a smaller dimension, ensemble or batch_size, or fewer sets"
             ) from error
         return self
+
+    def _check_fixed(self) -> None:
+        if not self.TAKES_FIXED:
+            raise InputError(
+                f"{type(self).__name__} has no coefficients of terms that could be fixed; use MNL "
+                "or NestedLogit, or a utility without fixed="
+            )
 
     def check_arguments(self) -> None:
         """Refuse arguments of ``__init__`` that make no model; :meth:`fit` does so first."""
@@ -180,17 +193,26 @@ class Estimator(BaseEstimator):
         ]
         return choices.in_table_order(np.concatenate(best).astype(np.int64))
 
+    def predict_wide(self, table: Any) -> Any:
+        """A wide table with a probability column per alternative, and ``predicted``.
+
+        See :func:`setwise.scoring.predict_wide`.
+        """
+        self.check_is_fitted()
+        return predict_wide(self, table)
+
     def rank(self, data: Any) -> Any:
         """The table with columns ``probability`` and ``rank``, sorted within each set.
 
         Equal probabilities share the mean of their ranks. A frame comes back as its own kind,
-        anything else as a Polars frame.
+        anything else, and a wide table, as a Polars frame of items.
         """
         _refuse_array(data, "rank")
         choices = self.as_choices(data)
         probability = self.row_probabilities(choices)
         order = np.lexsort((-probability, _segments.owners(choices.offsets)))
-        opened = None if isinstance(data, Choices) else open_table(data)
+        is_table = not isinstance(data, Choices) and choices.roles.wide is None
+        opened = open_table(data) if is_table else None
         warn_of_replaced([*choices.columns] if opened is None else opened.names, RANKED)
         table = None if opened is None else opened.native
         if table is None:
@@ -198,6 +220,7 @@ class Estimator(BaseEstimator):
 
             table = pl.DataFrame(
                 {choices.roles.set: _segments.spread(choices.set_ids, choices.offsets)}
+                | _alternatives(choices)
                 | {name: column.text() for name, column in choices.columns.items()}
             )
             rows = order
@@ -267,7 +290,7 @@ class Estimator(BaseEstimator):
             is_choices("sample", sample)
             shown = few(sample)
             self.schema_.over(shown)  # refuses choices without the columns
-            artifact = replace(artifact, sample=records(shown))
+            artifact = replace(artifact, sample=records(replace(shown, roles=self.schema_.roles)))
         if reference is not None:
             remedy = "make it with setwise.estimators.reference_mnl(model, choices)"
             _arguments.instance(np.ndarray, remedy)("reference", reference)
@@ -398,6 +421,14 @@ class Estimator(BaseEstimator):
     @abstractmethod
     def from_artifact(cls, artifact: Artifact) -> "Estimator":
         """The fitted estimator that wrote this."""
+
+
+def _alternatives(choices: Choices) -> dict[str, list[str]]:
+    """The alternative of each row of a wide table, where the choices have no column for it."""
+    wide = choices.roles.wide
+    if wide is None or choices.roles.alternative is not None:
+        return {}
+    return {"alternative": [wide.alternatives[one % wide.width] for one in choices.cells]}
 
 
 def _refuse_array(data: Any, what: str) -> None:

@@ -226,7 +226,7 @@ def _columns(schema: Schema, feature: str | None) -> list[int]:
         return list(range(len(names)))
     if feature in names:
         return [names.index(feature)]
-    owners = [str(encoder.feature.column) for encoder in schema.items for _ in encoder.names]
+    owners = [str(encoder.feature.column) for encoder in schema.model_items for _ in encoder.names]
     places = [i for i, owner in enumerate(owners) if owner == feature]
     if not places:
         raise InputError(

@@ -195,7 +195,7 @@ class BoostedLogit(Estimator):
 def tree_view(schema: Schema, within_set: bool) -> TreeView:
     """What trees see of rows that this schema encodes."""
     blocks, begin = [], 0
-    for one in (*schema.items, *schema.context):
+    for one in (*schema.model_items, *schema.model_context):
         if one.kind == "category" and len(one.names) > 1:
             blocks.append((begin, begin + len(one.names)))
         begin += len(one.names)
@@ -214,7 +214,7 @@ def _columns_of(monotone: Mapping[str, int], schema: Schema) -> dict[int, int]:
     """Constraints by encoded column; a name is that of a number among the items."""
     found: dict[int, int] = {}
     begin, numbers = 0, []
-    for one in schema.items:
+    for one in schema.model_items:
         names = (one.feature.column, one.names[0])
         if one.kind == "number":
             numbers.append(one.feature.column)

@@ -11,15 +11,21 @@ from jaxtyping import Float
 from setwise import _segments
 from setwise._arguments import number, or_word
 from setwise._tensorfile import with_arrays
-from setwise.choices import Choices, Encoded, Schema
+from setwise.choices import Choices, Encoded, Schema, Utility
 from setwise.doctor.derived import derived
 from setwise.estimators.base import held_out
 from setwise.estimators.maximum_likelihood import (
+    FIXED,
     STATISTICS,
     Estimated,
     check_identified,
+    fixed_coefficients,
+    is_utility,
     warn_if_certain,
     warn_of_no_maximum,
+    warn_of_rounding,
+    with_fixed,
+    with_utility,
     without_context,
 )
 from setwise.estimators.summary import Summary, reasons
@@ -51,6 +57,7 @@ class ConvexLogit(Estimated):
     coef_: Float[np.ndarray, " p"]
     l2_: float
     note = ""
+    utility: str | Utility | None = None
 
     def __init__(self, l2: int | float | Literal["validation", "loo"] = 0.0):
         self.l2 = l2
@@ -79,17 +86,21 @@ class ConvexLogit(Estimated):
         self.converged_ = has_maximum
         real = data.items[schema.real_rows(data)] if optimum.relations else data.items
         self.dropped_ = reasons(self.feature_names_, real, optimum.relations)
+        for place, value in fixed_coefficients(schema).items():
+            self.coef_[place] = value
+            self.dropped_[self.feature_names_[place]] = FIXED
         self.derived_ = derived(choices)
         self.__dict__.pop("model_", None)  # that of an earlier fit
         if not has_maximum:
             instead = l2 if optimum is not first else 0.0
             warn_of_no_maximum(self.feature_names_, first.separation, len(data), instead)
+        warn_of_rounding(self.feature_names_, data, optimum.identified)
         warn_if_certain(first.log_likelihood, self.null_log_likelihood_, self.sets_)
 
     def _learned(self, choices: Choices) -> tuple[Schema, Encoded, Float[np.ndarray, " p"]]:
         """The schema of training sets, their columns phi, and what one unit of each is."""
-        schema, seen = Schema.learn(choices)
-        encoded = seen.encoded(np.float64)
+        schema, seen = Schema.learn(with_utility(choices, self.utility))
+        encoded = with_fixed(seen.encoded(np.float64), schema)
         columns, scale = self._columns(encoded, schema)
         return schema, replace(encoded, items=columns), scale
 
@@ -109,7 +120,7 @@ class ConvexLogit(Estimated):
         if validation is None:
             train, validation = held_out(choices, seed=0)
             schema, data, scale = self._learned(train)
-        valid = schema.encode(validation, np.float64)
+        valid = with_fixed(schema.encode(validation, np.float64), schema)
         columns, unit = self._columns(valid, schema)
         return by_validation(data, replace(valid, items=columns * (unit / scale)))
 
@@ -179,6 +190,8 @@ class MNL(ConvexLogit):
     used; :meth:`summary` says that too.
 
     Args:
+        utility: a formula such as ``"price + catch | income"``, or a :class:`setwise.Utility`
+            with a reference or fixed coefficients. By default every item column has a coefficient.
         l2: the strength of the penalty. The fit maximises
 
                 sum over sets of weight * log P(chosen) - l2 / 2 * sum_j (sd_j b_j)^2
@@ -208,7 +221,20 @@ class MNL(ConvexLogit):
     >>> few = sw.datasets.generate("mnl", sets=50, items=4, features=8).choices
     >>> MNL(l2="loo").fit(few).l2_
     3.0
+    >>> MNL("cost + log1p(ivt)").fit(sw.datasets.load("modecanada")).feature_names_
+    ['cost', 'log1p(ivt)']
     """
+
+    CHECKS: ClassVar = {"utility": is_utility, **ConvexLogit.CHECKS}
+    TAKES_FIXED: ClassVar = True
+
+    def __init__(
+        self,
+        utility: str | Utility | None = None,
+        l2: int | float | Literal["validation", "loo"] = 0.0,
+    ):
+        super().__init__(l2)
+        self.utility = utility
 
     @property
     def feature_names_(self) -> list[str]:

@@ -3,7 +3,7 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Bool, Float
 from sklearn.exceptions import ConvergenceWarning
 
-from setwise._arguments import number
-from setwise._errors import InputError
-from setwise.choices import Schema
+from setwise import _segments
+from setwise._arguments import instance, number, optional
+from setwise._errors import DataWarning, InputError
+from setwise.choices import Choices, Encoded, Schema, Utility
 from setwise.doctor.derived import Derived
 from setwise.estimators.base import FEWEST_SETS, Estimator, warn_if_perfect
 from setwise.estimators.summary import Summary
@@ -21,7 +22,13 @@ from setwise.models import Model
 from setwise.scoring.model_file import Artifact
 from setwise.training.separation import Separation
 
+FIXED = "fixed: given, not estimated"
+is_utility = optional(instance((str, Utility), "write a formula such as 'price + log(time)'"))
+"""Check an argument that must be a formula, a :class:`setwise.Utility` or None."""
+
 CERTAIN = 1e-3  # of log L at equal chances
+SINGLE = 2.0**-24  # a number's rounding error in single precision, as a share of it
+BLURRED = 0.005  # of a column's standard deviation within sets
 STATISTICS = ("log_likelihood", "null_log_likelihood", "sets", "iterations", "converged")
 
 
@@ -82,11 +89,16 @@ class Estimated(Estimator):
         fitted["derived"] = [asdict(one) for one in self.derived_]
         arrays = {name: getattr(self, f"{name}_") for name in self.ARRAYS}
         params = self.get_params(deep=False)
+        if params.get("utility") is not None:
+            params["utility"] = Utility.of(params["utility"]).to_json()
         return Artifact(type(self).__name__, params, self.schema_, fitted, arrays)
 
     @classmethod
     def from_artifact(cls, artifact: Artifact) -> "Estimated":
-        estimator = cls(**artifact.params)
+        params = dict(artifact.params)
+        if params.get("utility") is not None:
+            params["utility"] = Utility(**params["utility"])
+        estimator = cls(**params)
         estimator.check_arguments()
         estimator.schema_ = artifact.schema
         for name in cls.ARRAYS:
@@ -102,6 +114,39 @@ class Estimated(Estimator):
         return estimator
 
 
+def with_utility(choices: Choices, utility: str | Utility | None) -> Choices:
+    """The choices with the utility of an estimator, or as they are where it has none."""
+    if utility is None:
+        return choices
+    own = choices.roles.utility
+    if own is not None and own != Utility.of(utility):
+        raise InputError(
+            f"the choices have the utility '{own.formula}' and the estimator has another, "
+            f"'{Utility.of(utility).formula}'; give one of them"
+        )
+    return choices.with_utility(utility)
+
+
+def fixed_coefficients(schema: Schema) -> dict[int, float]:
+    """The coefficients that the utility gives, in its own units, by the place of their term."""
+    utility = schema.roles.utility
+    if utility is None:
+        return {}
+    return {schema.item_names.index(name): value for name, value in utility.fixed.items()}
+
+
+def with_fixed(data: Encoded, schema: Schema) -> Encoded:
+    """Terms whose coefficients are given as an offset; their columns become 0."""
+    fixed = fixed_coefficients(schema)
+    if not fixed:
+        return data
+    places = list(fixed)
+    weights = np.array([*fixed.values()]) * schema.item_scales[places]
+    items = data.items.copy()
+    items[:, places] = 0
+    return replace(data, items=items, offset=data.items[:, places] @ weights)
+
+
 def check_identified(names: Sequence[str], identified: Bool[np.ndarray, " d"]) -> None:
     """Refuse data of which no column has a coefficient."""
     if identified.any() or not len(identified):
@@ -111,6 +156,25 @@ def check_identified(names: Sequence[str], identified: Bool[np.ndarray, " d"]) -
         f"there is nothing to learn from {quoted}: every column is the same for all items of each "
         "set; put columns that differ between the items of a set among items"
     )
+
+
+def warn_of_rounding(
+    names: Sequence[str], data: Encoded, identified: Bool[np.ndarray, " d"]
+) -> None:
+    """Name columns whose differences within sets single precision blurs; call it from ``fit``."""
+    within = np.sqrt((_segments.centred(data.items, data.offsets) ** 2).mean(0))
+    rounding = SINGLE * np.abs(data.items).max(0, initial=0.0)
+    blurred = np.flatnonzero(identified & (rounding > BLURRED * within)).tolist()
+    if blurred:
+        more = f" and {len(blurred) - 1} more" if len(blurred) > 1 else ""
+        share = rounding[blurred[0]] / within[blurred[0]]
+        warnings.warn(
+            f"column '{names[blurred[0]]}'{more} differs within sets by little next to what it "
+            f"differs between sets: coefficients are exact, but predictions, in single precision, "
+            f"round its differences by up to {share:.1%}; subtract each set's smallest value first",
+            DataWarning,
+            stacklevel=4,
+        )
 
 
 def warn_of_no_maximum(names: Sequence[str], found: Separation, sets: int, l2: float = 0.0) -> None:
@@ -159,7 +223,7 @@ def warn_if_certain(log_likelihood: float, null_log_likelihood: float, sets: int
 
 def without_context(schema: Schema) -> str:
     """A line for the summary of a model in which context cancels; empty if there is none."""
-    names = [f"'{encoder.feature.column}'" for encoder in schema.context]
+    names = [f"'{encoder.feature.column}'" for encoder in schema.model_context]
     if not names:
         return ""
     plural = len(names) > 1

@@ -24,6 +24,7 @@ from setwise.estimators.maximum_likelihood import (
     Estimated,
     check_identified,
     warn_if_certain,
+    warn_of_rounding,
     without_context,
 )
 from setwise.estimators.summary import Summary, reasons
@@ -101,12 +102,13 @@ class MixedMNL(Estimated):
                     f"classes={self.classes} is more than the {len(choices):,} sets to learn from; "
                     "use fewer classes"
                 )
-            self._solve(choices, self.classes)
+            mnl = self._solve(choices, self.classes)
         elif validation is None:
-            self._solve(choices, self._best(*held_out(choices, self.seed)))
+            mnl = self._solve(choices, self._best(*held_out(choices, self.seed)))
         else:
-            self._solve(choices, self._best(choices, validation))
+            mnl = self._solve(choices, self._best(choices, validation))
         self.derived_ = derived(choices)
+        warn_of_rounding(self.feature_names_, mnl.data, mnl.identified)
         warn_if_certain(self.log_likelihood_, self.null_log_likelihood_, self.sets_)
         if not self.converged_:
             why = "; ".join(self._flaws) or "the search did not end"
@@ -159,7 +161,8 @@ class MixedMNL(Estimated):
             losses.append(-float(weight @ logs.astype(np.float64)))
         return int(np.argmin(losses)) + 1
 
-    def _solve(self, choices: Choices, classes: int) -> None:
+    def _solve(self, choices: Choices, classes: int) -> Optimum:
+        """Fit so many classes; returns the MNL of the same columns."""
         schema, seen = Schema.learn(choices)
         data = _without_context(seen.encoded(np.float64))
         sample = _without_context(seen.sample(EM_SETS, self.seed).encoded(np.float64))
@@ -179,19 +182,21 @@ class MixedMNL(Estimated):
         self._flaws = flaws(found, mnl, self.feature_names_, classes)
         self.converged_ = found.converged and not self._flaws
         self.model_ = self._model()
+        return mnl
 
     def _climbed(self, data: Encoded, sample: Encoded, mnl: Optimum, classes: int) -> Maximum:
         """The best of the maxima that the promising starts lead to."""
         # Shares add up to one: the first class's logit stays where it is.
         free = np.append(np.repeat(mnl.identified, classes), np.arange(classes) > 0)
         model = Mixture(data.items.shape[1], classes, random.key(0))
-        runs = _starts(sample, mnl.coefficients, classes, self.starts, self.seed)
+        runs = _starts(sample, mnl, classes, self.starts, self.seed)
+        unit = np.append(np.repeat(mnl.units, classes), np.ones(classes))
         maxima = []
         for place in promising([value for value, _, _ in runs]):
             _, theta, shares = runs[place]
             theta[:, ~mnl.identified] = 0
             start = np.concatenate([theta.T.ravel(), np.log(shares)])
-            maxima.append(maximise_likelihood(model, start, data, free))
+            maxima.append(maximise_likelihood(model, start, data, free, unit))
         return max(maxima, key=lambda one: one.log_likelihood)
 
     def _read(self, found: Maximum, classes: int, identified: Bool[np.ndarray, " d"]) -> None:
@@ -275,15 +280,14 @@ def flaws(found: Maximum, mnl: Optimum, names: Sequence[str], classes: int) -> l
     return told
 
 
-def _starts(
-    data: Encoded, mnl: Float[np.ndarray, " d"], classes: int, starts: int, seed: int
-) -> list[Run]:
+def _starts(data: Encoded, mnl: Optimum, classes: int, starts: int, seed: int) -> list[Run]:
     """Short runs of EM, from random weights around the MNL's; fewer starts are the first ones."""
+    b = mnl.coefficients
     if classes == 1:
-        return [(0.0, mnl[None, :].copy(), np.ones(1))]
+        return [(0.0, b[None, :].copy(), np.ones(1))]
     rng = np.random.default_rng(seed)
-    noise = 2 / np.sqrt(len(mnl))  # utilities move by about 2
-    return [_em(data, mnl + noise * rng.normal(size=(classes, len(mnl)))) for _ in range(starts)]
+    noise = 2 / np.sqrt(len(b)) * mnl.units  # utilities move by about 2
+    return [_em(data, b + noise * rng.normal(size=(classes, len(b)))) for _ in range(starts)]
 
 
 def _em(data: Encoded, theta: Float[np.ndarray, "k d"]) -> Run:

@@ -21,6 +21,7 @@ from setwise.estimators.maximum_likelihood import (
     check_identified,
     warn_if_certain,
     warn_of_no_maximum,
+    warn_of_rounding,
     without_context,
 )
 from setwise.estimators.summary import Summary, reasons
@@ -96,7 +97,9 @@ class NestedLogit(Estimated):
         begin, free = np.zeros(d + nests), np.zeros(d + nests, bool)
         begin[:d][utility], free[:d][utility] = mnl.coefficients, mnl.identified
         begin[d:], free[d:] = np.where(informative, START, ONE), informative
-        found, bounded = _solve(Nested(d, nests, start), begin, data, free)
+        unit = np.ones(d + nests)
+        unit[:d][utility] = mnl.units
+        found, bounded = _solve(Nested(d, nests, start), begin, data, free, unit)
         self.schema_ = schema
         self._read(found, np.append(utility, np.ones(nests, bool)), nests)
         self.bounded_ = bounded
@@ -113,6 +116,7 @@ class NestedLogit(Estimated):
         self.model_ = self._model()
         if separates:
             warn_of_no_maximum(self.feature_names_, separates, len(data))
+        warn_of_rounding(self.feature_names_, linear, mnl.identified)
         warn_if_certain(self.log_likelihood_, self.null_log_likelihood_, self.sets_)
         if not found.converged and not separates:
             warnings.warn(
@@ -184,13 +188,17 @@ class NestedLogit(Estimated):
 
 
 def _solve(
-    model: Nested, start: Float[np.ndarray, " p"], data: Encoded, free: Bool[np.ndarray, " p"]
+    model: Nested,
+    start: Float[np.ndarray, " p"],
+    data: Encoded,
+    free: Bool[np.ndarray, " p"],
+    unit: Float[np.ndarray, " p"],
 ) -> tuple[Maximum, Bool[np.ndarray, " k"]]:
     """The maximum, and which lambdas are at their bound: fixed there, the rest is solved again."""
     nests, free = len(model.raw), free.copy()
     bounded, iterations = np.zeros(nests, bool), 0
     while True:
-        found = maximise_likelihood(model, start, data, free)
+        found = maximise_likelihood(model, start, data, free, unit)
         iterations += found.iterations
         reached = free[-nests:] & (expit(found.parameters[-nests:]) > BOUND)
         if not reached.any():

@@ -17,9 +17,14 @@ from setwise.scoring.scorer import Scorer, load_scorer
 if TYPE_CHECKING:
     from setwise.scoring.onnx_file import export_onnx
     from setwise.scoring.prediction import predict_file
+    from setwise.scoring.wide_tables import predict_wide
 
 # Found on first use: a prediction from arrays should not wait for them.
-_LATER = {"export_onnx": "setwise.scoring.onnx_file", "predict_file": "setwise.scoring.prediction"}
+_LATER = {
+    "export_onnx": "setwise.scoring.onnx_file",
+    "predict_file": "setwise.scoring.prediction",
+    "predict_wide": "setwise.scoring.wide_tables",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -37,4 +42,5 @@ __all__ = [
     "export_onnx",
     "load_scorer",
     "predict_file",
+    "predict_wide",
 ]

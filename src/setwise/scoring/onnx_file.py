@@ -21,6 +21,8 @@ from setwise._errors import InputError
 from setwise._files import check_writable, whole_file
 from setwise.choices import Schema
 from setwise.choices.encoders import MISSING, OTHER, Encoder
+from setwise.choices.terms import Terms
+from setwise.choices.utility import Node
 from setwise.scoring.graph import Builder, Graph
 from setwise.scoring.model_file import Artifact, without_graph
 from setwise.scoring.operations import OPERATIONS, OnnxCall, Shape, Spec
@@ -28,6 +30,9 @@ from setwise.scoring.simplify import Folded, folded
 
 OPSETS, IR_VERSION = {"": 17, "ai.onnx.ml": 3}, 8
 DOUBLE = "float64"
+COMPARISONS = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
+TERM_OPERATIONS = COMPARISONS | {"+": "add", "-": "sub", "*": "mul", "/": "div", "**": "pow"}
+"""The operation for each sign of a formula; functions have their own names."""
 
 
 @checked(model=check_path, out=check_path)
@@ -177,21 +182,34 @@ class Nodes:
 
 def _seen(nodes: Nodes, schema: Schema) -> tuple[str, str]:
     """The items and which are present, as the model sees them: with context, with the outside."""
-    items = nodes.graph(*preprocessing(schema, "items"), {"items": "items"})
-    present = "present"
+    items, present = _encoded_items(nodes, schema), "present"
     # What stands where no item is may be anything, a number or not.
     there = nodes.add("Unsqueeze", present, nodes.constant([2], np.int64))
     items = nodes.add("Where", there, items, nodes.constant(0.0, np.float32))
     if schema.outside:
         items, present = _with_outside(nodes, items, present, len(schema.item_names))
-    if schema.context:
+    if schema.model_context:
         context = nodes.graph(*preprocessing(schema, "context"), {"context": "context"})
-        once = nodes.add("Unsqueeze", context, nodes.constant([1], np.int64))
-        shape = nodes.add("Shape", present)
-        width = nodes.constant([len(schema.context_names)], np.int64)
-        each = nodes.add("Expand", once, nodes.add("Concat", shape, width, axis=0))
+        each = _per_item(nodes, context, present, len(schema.context_names))
         items = nodes.add("Concat", items, each, axis=2)
     return items, present
+
+
+def _encoded_items(nodes: Nodes, schema: Schema) -> str:
+    """The items as numbers; the terms of a utility are computed from context as well."""
+    if schema.terms is None or not schema.context:
+        return nodes.graph(*preprocessing(schema, "items"), {"items": "items"})
+    each = _per_item(nodes, "context", "present", len(schema.context))
+    joined = nodes.add("Concat", "items", each, axis=2)
+    return nodes.graph(*preprocessing(schema, "items"), {"items": joined})
+
+
+def _per_item(nodes: Nodes, context: str, present: str, width: int) -> str:
+    """A set's context once for each of its items."""
+    once = nodes.add("Unsqueeze", context, nodes.constant([1], np.int64))
+    size = nodes.constant([width], np.int64)
+    shape = nodes.add("Concat", nodes.add("Shape", present), size, axis=0)
+    return nodes.add("Expand", once, shape)
 
 
 def _with_outside(nodes: Nodes, items: str, present: str, width: int) -> tuple[str, str]:
@@ -244,16 +262,22 @@ def preprocessing(schema: Schema, which: str) -> Folded:
     ('sets', 'items', 8)
     """
     encoders = schema.items if which == "items" else schema.context
+    if schema.terms is not None:
+        encoders = schema.items + schema.context
     shape: Shape = ("sets", "items") if which == "items" else ("sets",)
-    count = sum(len(encoder.names) for encoder in schema.items)
+    count = sum(len(encoder.names) for encoder in schema.model_items)
     place = slice(0, count) if which == "items" else slice(count, None)
     encoding = _Encoding(shape)
     raw = encoding.given("input", which, Spec((*shape, len(encoders)), DOUBLE))
-    columns = [
-        column
-        for number, encoder in enumerate(encoders)
-        for column in encoding.columns(encoder, encoding.part(raw, number))
-    ]
+    parts = [encoding.part(raw, number) for number in range(len(encoders))]
+    if schema.terms is None:
+        columns = [
+            column
+            for encoder, part in zip(encoders, parts, strict=True)
+            for column in encoding.columns(encoder, part)
+        ]
+    else:
+        columns = encoding.terms(schema.terms, encoders, parts)
     numbers = encoding.add("concatenate", *columns, settings=(len(shape),))
     mean = encoding.constant("mean", np.array(schema.mean[place], DOUBLE))
     scale = encoding.constant("scale", np.array(schema.scale[place], DOUBLE))
@@ -288,6 +312,59 @@ class _Encoding(Builder):
         if encoder.kind == "date":
             return [self._week(x), self._month(x)]
         return self._number(encoder, x)
+
+    def terms(self, terms: Terms, encoders: Sequence[Encoder], parts: Sequence[int]) -> list[int]:
+        """The terms of a utility, from the columns that it reads."""
+        columns, levels = {}, {}
+        for encoder, part in zip(encoders, parts, strict=True):
+            name, x = encoder.feature.column, part
+            if encoder.kind == "category":  # an index beyond the levels is not a number
+                x = self.add("where", self._among(x, len(encoder.levels)), x, self._of(np.nan))
+            columns[name], levels[name] = x, encoder.levels
+        return [self._term(one.expression, columns, levels) for one in terms.terms]
+
+    def _term(
+        self, node: Node, columns: Mapping[str, int], levels: Mapping[str, Sequence[str]]
+    ) -> int:
+        kind = node[0]
+        if kind == "column":
+            return columns[node[1]]
+        if kind == "number":
+            return self._of(node[1])
+        if kind == "level":
+            x, place = columns[node[1]], self._of(levels[node[1]].index(node[2]))
+            marked = self.add("cast", self.add("eq", x, place), settings=(DOUBLE,))
+            return self.add("add", marked, self._times(x, 0.0))
+        if kind == "spline":
+            x = self._term(node[1], columns, levels)
+            low, high = self._of(node[2][0]), self._of(node[2][-1])
+            inside = self.add("min", self.add("max", x, low), high)
+            return self._spline(inside, node[2], node[3], node[4])
+        made = self.add(
+            TERM_OPERATIONS.get(str(kind), str(kind)),
+            *(self._term(one, columns, levels) for one in node[1:]),
+        )
+        return self.add("cast", made, settings=(DOUBLE,)) if kind in COMPARISONS else made
+
+    def _spline(self, x: int, knots: Sequence[float], degree: int, place: int) -> int:
+        """One B-spline of numbers within the knots (see :mod:`setwise.choices.terms`)."""
+        low, high = knots[place], knots[place + degree + 1]
+        if degree == 0:
+            ends = "le" if high == knots[-1] and low < high else "lt"
+            inside = self.add(
+                "and", self.add("ge", x, self._of(low)), self.add(ends, x, self._of(high))
+            )
+            return self.add("cast", inside, settings=(DOUBLE,))
+        total = self._times(x, 0.0)
+        if knots[place + degree] > low:
+            rise = self._times(self._plus(x, -low), 1 / (knots[place + degree] - low))
+            before = self._spline(x, knots, degree - 1, place)
+            total = self._sum(total, self.add("mul", rise, before))
+        if high > knots[place + 1]:
+            fall = self._times(self._plus(x, -high), -1 / (high - knots[place + 1]))
+            after = self._spline(x, knots, degree - 1, place + 1)
+            total = self._sum(total, self.add("mul", fall, after))
+        return total
 
     def _number(self, encoder: Encoder, x: int) -> list[int]:
         transform = encoder.feature.transform

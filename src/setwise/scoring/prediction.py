@@ -7,24 +7,26 @@ the file is read again next to them.
 """
 
 import os
-import warnings
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from setwise import _segments
 from setwise._arguments import path as check_path
-from setwise._errors import DataWarning, InputError
+from setwise._errors import InputError
 from setwise._executor import in_threads
 from setwise._files import cannot_write, check_writable, is_of_disk, scratch_folder, whole_file
-from setwise._shapes import Bool, Float, Int
-from setwise.choices import Choices, Encoded, Schema, open_choices, read_like
+from setwise._shapes import Int
+from setwise.choices import Choices, Schema, open_choices, read_like
+from setwise.choices.reading import is_wide
 from setwise.choices.stored import SUFFIX
+from setwise.scoring.row_predictions import ADDED, Predictions, RowModel, warn_of_replaced
+from setwise.scoring.wide_tables import predict_wide
 
 ROWS_PER_CHUNK = 250_000
 """If the rows of a set are adjacent. Several chunks are in memory, one per thread."""
@@ -37,61 +39,6 @@ PARQUET = {"compression": "zstd", "compression_level": 1}
 
 OnRows = Callable[[int, int], None]
 """Called with the number of rows done and the number in all."""
-
-
-@runtime_checkable
-class RowModel(Protocol):
-    """What predicts rows: a :class:`setwise.scoring.Scorer` or a fitted estimator.
-
-    Threads share it.
-    """
-
-    @property
-    def schema(self) -> Schema:
-        """From a table to numbers."""
-
-    def row_log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
-        """log P(x | s) of every encoded row, outside options included."""
-
-
-class Predictions(NamedTuple):
-    """Probability and prediction of every row of a table, outside options excluded."""
-
-    probability: Float[np.ndarray, " rows"]
-    predicted: Bool[np.ndarray, " rows"]
-
-    @classmethod
-    def of(cls, model: RowModel, encoded: Encoded) -> "Predictions":
-        """Compute the scores once for both, which takes half the time of asking for each."""
-        from setwise.metrics import predicted  # an installation for scoring alone cannot import it
-
-        logs, real = model.row_log_probabilities(encoded), model.schema.real_rows(encoded)
-        best = predicted(logs, encoded.offsets)
-        if real.all():
-            return cls(np.exp(logs), best)
-        return cls(np.exp(logs[real]), best[real])
-
-    @classmethod
-    def of_choices(cls, model: RowModel, choices: Choices) -> "Predictions":
-        """In the order of the table that the choices were read from."""
-        return cls.of(model, model.schema.encode(choices))._at(choices.rows)
-
-    def joined_to(self, frame: Any) -> Any:
-        """A Polars frame with these columns added, or replaced where they stand."""
-        import polars as pl
-
-        return frame.with_columns(
-            probability=pl.Series(self.probability),
-            predicted=pl.Series(self.predicted.astype(np.int64)),
-        )
-
-    def _at(self, places: Int[np.ndarray, " rows"]) -> "Predictions":
-        """The first of these predictions at the first place, and so on."""
-        if np.array_equal(places, np.arange(len(places))):
-            return self
-        moved = Predictions(np.empty_like(self.probability), np.empty_like(self.predicted))
-        moved.probability[places], moved.predicted[places] = self
-        return moved
 
 
 def predictions(
@@ -256,20 +203,6 @@ def _as_levels(numbers: Any) -> Any:
     return pl.Series(numbers.name, text, dtype=pl.String)
 
 
-ADDED = Predictions._fields
-
-
-def warn_of_replaced(names: Iterable[str], added: Collection[str] = ADDED) -> None:
-    """Say that columns of a table have the names of those that are added, and are replaced."""
-    for name in (one for one in names if one in added):
-        warnings.warn(
-            f"the table has a column '{name}', which the predictions replace in what comes back; "
-            "rename it to keep both",
-            DataWarning,
-            stacklevel=4,
-        )
-
-
 class PredictionStore:
     """Keeps the predictions of a file's rows on disk; they may come in any order."""
 
@@ -373,7 +306,8 @@ def predict_file(
     Args:
         model: a fitted estimator, or a :class:`setwise.scoring.Scorer`, which is faster and needs
             no JAX; ``setwise predict`` uses a scorer where the model file has a graph.
-        source: a Parquet file with the columns of the training table; or a ``.setwise-data``
+        source: a Parquet file with the columns of the training table (of a wide one, the columns
+            that :func:`predict_wide` adds are written); or a ``.setwise-data``
             file, for which each row has the set's id and the item's ``position`` in the set.
         out: the Parquet or CSV file to write, whole or not at all.
         on_rows: called after each chunk with the number of rows done and the number in all.
@@ -429,6 +363,9 @@ def _check_paths(source: Path, out: Path) -> None:
 
 def _parquet(model: RowModel, source: Path, out: Path, tell: OnRows) -> int:
     table = ParquetTable(source, model.schema)
+    if is_wide(model.schema.roles, table.names):
+        write_frames(_row_by_row(model, table, tell), out)
+        return table.rows
     with naming_rows_of(source, np.zeros(1, np.int64)):
         read_like(model.schema, table.first_row())  # says which columns the file lacks
     warn_of_replaced(table.names)
@@ -452,6 +389,17 @@ def _side_by_side(
 
     frames = in_threads(finished, pairwise(cuts), threads=min(8, os.cpu_count() or 1))
     for frame, end in zip(frames, cuts[1:], strict=True):
+        tell(end, table.rows)
+        yield frame
+
+
+def _row_by_row(model: RowModel, table: ParquetTable, tell: OnRows) -> Generator[Any, None, None]:
+    """Frames of a wide table and its predictions: each row is a set."""
+    begins = range(0, max(table.rows, 1), ROWS_PER_CHUNK)
+    for begin in begins:
+        end = min(begin + ROWS_PER_CHUNK, table.rows)
+        with naming_rows_of(table.path, np.arange(begin, end)):
+            frame = predict_wide(model, table.between(begin, end))
         tell(end, table.rows)
         yield frame
 

@@ -18,9 +18,11 @@ from msgspec.structs import astuple
 
 from setwise._errors import InputError
 from setwise.choices import Encoded, Schema
-from setwise.choices.encoders import OTHER, BadValue, Encoder, RowEncoder
+from setwise.choices.choices import Column
+from setwise.choices.encoders import OTHER, BadValue, Encoder, FeatureEncoder, RowEncoder
 from setwise.choices.encoding import with_outside
 from setwise.choices.features import TRANSFORMS
+from setwise.choices.terms import TermEncoder
 
 
 class Refusal(msgspec.Struct):
@@ -320,6 +322,8 @@ class RequestEncoder:
     items: RowEncoder
     context: RowEncoder
     outside: bool
+    terms: "RequestTerms | None" = None
+    """What makes numbers of the values where the model has a utility."""
 
     @classmethod
     def of(cls, schema: Schema, form: RequestFormat, own: Schema | None = None) -> "RequestEncoder":
@@ -327,12 +331,14 @@ class RequestEncoder:
         if own is not None:
             _check_same_columns(schema, own)
         items, context = schema.feature_encoders()
+        terms = schema.term_encoder()
+        read = None if terms is None else RequestTerms.of(terms, items, context, form)
         return cls(
             form.columns, form.context,
             tuple(one.may_be_missing for one in (own or schema).context),
             RowEncoder.of(items, form.columns + form.context),
             RowEncoder.of(context, form.context),
-            schema.outside,
+            schema.outside, read,
         )  # fmt: skip
 
     def encoded(self, asked: ParsedRequest) -> Encoded:
@@ -340,6 +346,8 @@ class RequestEncoder:
         sizes = [len(one.items) for one in asked.sets]
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         rows = [astuple(item) for item in chain.from_iterable(one.items for one in asked.sets)]
+        if self.terms is not None:
+            return self._of_terms(self.terms, asked, rows, offsets)
         try:
             items = self.items.encoded(rows)
         except BadValue as bad:
@@ -347,6 +355,23 @@ class RequestEncoder:
             place = bad.row - int(offsets[number])
             raise asked.refused(number, place, bad.column, bad.said) from None
         encoded = Encoded(items, self._context(asked, rows, offsets), offsets, None, None)
+        return with_outside(encoded) if self.outside else encoded
+
+    def _of_terms(
+        self, terms: "RequestTerms", asked: ParsedRequest, rows: Sequence[Any], offsets: Any
+    ) -> Encoded:
+        """The terms of a utility, from the values of items and of their set's context."""
+        around = [
+            self._context_of_set(asked, number, rows[offsets[number] : offsets[number + 1]])
+            for number in range(len(asked.sets))
+        ]
+        try:
+            items = terms.encoded(rows, around, np.diff(offsets)).astype(np.float32)
+        except BadValue as bad:
+            number = int(np.searchsorted(offsets, bad.row, "right")) - 1
+            place = None if bad.column in self.context_columns else bad.row - int(offsets[number])
+            raise asked.refused(number, place, bad.column, bad.said) from None
+        encoded = Encoded(items, np.zeros((len(around), 0), np.float32), offsets, None, None)
         return with_outside(encoded) if self.outside else encoded
 
     def _context(self, asked: ParsedRequest, rows: Sequence[Any], offsets: Any) -> Any:
@@ -386,6 +411,43 @@ class RequestEncoder:
                     )  # fmt: skip
                 values[place] = None
         return tuple(values)
+
+
+@dataclass(frozen=True, eq=False)
+class RequestTerms:
+    """The terms of a utility for the rows of a request."""
+
+    terms: TermEncoder
+    items: tuple[tuple[int, FeatureEncoder], ...]
+    """The place of each column in a row, and how its values are read."""
+    context: tuple[tuple[int, FeatureEncoder], ...]
+
+    @classmethod
+    def of(
+        cls,
+        terms: TermEncoder,
+        items: Sequence[FeatureEncoder],
+        context: Sequence[FeatureEncoder],
+        form: RequestFormat,
+    ) -> "RequestTerms":
+        """For requests of this format."""
+        own = tuple((form.columns.index(one.name), one.for_requests()) for one in items)
+        around = tuple((form.context.index(one.name), one.for_requests()) for one in context)
+        return cls(terms, own, around)
+
+    def encoded(self, rows: Sequence[Any], around: Sequence[Any], sizes: Any) -> Any:
+        """The standardised terms of every row."""
+        columns: dict[str, Column] = {}
+        given: dict[str, Sequence[Any]] = {}
+        owners = np.repeat(np.arange(len(around)), sizes)
+        for place, one in self.items:
+            given[one.name] = [row[place] for row in rows]
+            columns[one.name] = one.read(given[one.name])
+        for place, one in self.context:
+            values = [row[place] for row in around]
+            given[one.name] = [values[owner] for owner in owners]
+            columns[one.name] = one.read(values).take(owners)
+        return self.terms.encoded(columns, given)
 
 
 def _check_same_columns(reference: Schema, own: Schema) -> None:

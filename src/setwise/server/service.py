@@ -69,6 +69,8 @@ def described(schema: Schema, samples: Samples) -> list[dict[str, Any]]:
             name = encoder.feature.column
             values = [row[name] for row in _rows(samples, role) if row[name] is not None]
             around = schema.mean[begin : begin + 1], schema.scale[begin : begin + 1]
+            if schema.terms is not None:  # nothing is known of the columns themselves
+                around = (0.5,), (0.25,)
             begin += len(encoder.names)
             one: dict[str, Any] = {"name": name, "role": role, "kind": _kind(encoder)}
             if encoder.kind == "number":

@@ -54,26 +54,32 @@ def maximise_likelihood(
     start: Float[np.ndarray, " p"],
     data: Encoded,
     free: Bool[np.ndarray, " p"] | None = None,
+    unit: Float[np.ndarray, " p"] | None = None,
 ) -> Maximum:
     """Climb from ``start`` to a maximum of log L in the free parameters.
 
     ``model`` gives the form and the order of the parameters (that of its fields); its own values
-    do not matter. ``data`` are best encoded in double precision.
+    do not matter. ``data`` are best encoded in double precision. ``unit`` is what counts as one of
+    each parameter while climbing (1 without it): steps of that size should matter.
     """
     free = np.ones(len(start), bool) if free is None else free
+    unit = np.ones(int(free.sum())) if unit is None else unit[free]
     likelihood = Likelihood(model, data)
     total = likelihood.total
 
-    def of(part: Float[np.ndarray, " f"]) -> Derivatives:
-        value, gradient, hessian = likelihood(_placed(start, free, part))
-        return -value / total, -gradient[free] / total, -hessian[np.ix_(free, free)] / total
+    both = np.outer(unit, unit)
 
-    part, iterations, converged = _climb(of, start[free])
+    def of(part: Float[np.ndarray, " f"]) -> Derivatives:
+        value, gradient, hessian = likelihood(_placed(start, free, part * unit))
+        hessian = hessian[np.ix_(free, free)] * both
+        return -value / total, -gradient[free] * unit / total, -hessian / total
+
+    part, iterations, converged = _climb(of, start[free] / unit)
     value, _, hessian = of(part)
     covariance, information = (np.full((len(start),) * 2, np.nan) for _ in range(2))
-    covariance[np.ix_(free, free)] = np.linalg.pinv(hessian, hermitian=True) / total
-    information[np.ix_(free, free)] = hessian * total
-    parameters = _placed(start, free, part)
+    covariance[np.ix_(free, free)] = np.linalg.pinv(hessian, hermitian=True) * both / total
+    information[np.ix_(free, free)] = hessian / both * total
+    parameters = _placed(start, free, part * unit)
     return Maximum(parameters, covariance, information, -value * total, iterations, converged)
 
 

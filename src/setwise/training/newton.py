@@ -4,6 +4,7 @@
 
 is concave. With p the choice probabilities and m = sum_z p_z z the mean item of a set, its
 gradient is the sum of (x_chosen - m), and its Hessian minus the sum of (sum_z p_z z z' - m m').
+An offset, where the data have one, is added to the utilities.
 Weights of sets multiply their terms. A penalty takes sum_j penalty_j b_j^2 / 2 away: what is left
 is strictly concave and has a maximum in all data.
 """
@@ -17,14 +18,17 @@ from jaxtyping import Bool, Float, Int
 from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array
 
+from setwise import _segments
 from setwise.choices import Encoded
 from setwise.training.separation import Separation, separation
 
 ITERATIONS = 100
 AT_REST = 0.01  # a last step that moves no utility by more has come to rest
 FLAT = 1e-6  # of the curvature where all items have equal chances
-IDENTIFIED = 1e-9  # of a column's squares, that no combination of earlier ones accounts for
+IDENTIFIED = 1e-9  # of a column's squares within sets, that no combination accounts for
+ROUNDING = 1e-12  # of a column's size: what differs less within sets does not differ
 NO_PART = 1e-6  # of a column's size: an earlier one with less is no part of the combination
+LITTLE = 1e-3  # a column's standard deviation within sets, where it is about 1 over all rows
 DECREMENT = 1e-9  # of log L per choice, before the last step; Newton's step then squares it
 
 
@@ -63,7 +67,9 @@ class Optimum:
         known = self.identified
         if not self.converged or not known.any() or self.penalty is not None:
             return not self.converged
-        problem = _Problem(self.data, self.data.items[:, known])
+        problem = _Problem(
+            self.data, _segments.centred(self.data.items[:, known], self.data.offsets)
+        )
         _, gradient, hessian = problem.derivatives(self.coefficients[known])
         moved = problem.moved(_solve(hessian, gradient))
         return moved > AT_REST or problem.flatness(hessian) < FLAT
@@ -78,9 +84,20 @@ class Optimum:
         return separation(self.data, columns, self.coefficients[columns], within)
 
     @property
+    def units(self) -> Float[np.ndarray, " d"]:
+        """What counts as one of each coefficient: 1, or more where the column differs little.
+
+        Of times in seconds that differ by minutes within sets and by years between them, a
+        standardised column's coefficient is in the hundred thousands: steps of 1 do not get there.
+        """
+        size = np.sqrt(np.diag(self.within) / max(len(self.data.items), 1))
+        return 1 / np.where((size > 0) & (size < LITTLE), size, 1.0)
+
+    @property
     def within(self) -> Float[np.ndarray, "d d"]:
         """Sums of products of the columns' deviations from set means."""
-        return _within(self.data)[0]
+        x = _segments.centred(self.data.items, self.data.offsets)
+        return x.T @ x
 
 
 def maximise(
@@ -96,8 +113,11 @@ def maximise(
             log L(b) - sum_j penalty_j b_j^2 / 2. None is maximum likelihood.
         start: coefficients to begin at, such as those of a similar penalty; None is 0.
     """
-    identified, relations = _identified(data) if penalty is None else _varying(data)
-    x = data.items if identified.all() else np.ascontiguousarray(data.items[:, identified])
+    x = _segments.centred(data.items, data.offsets)
+    varying = _varying(data.items, x)
+    identified, relations = _identified(x, varying) if penalty is None else _as_they_are(varying)
+    if not identified.all():
+        x = np.ascontiguousarray(x[:, identified])
     problem = _Problem(data, x, None if penalty is None else penalty[identified])
     b = np.zeros(int(identified.sum())) if start is None else start[identified]
     value, gradient, hessian = problem.derivatives(b)
@@ -120,7 +140,7 @@ def maximise(
     coefficients = np.zeros(len(identified))
     coefficients[identified] = b
     covariance = np.full((len(identified),) * 2, np.nan)
-    covariance[np.ix_(identified, identified)] = np.linalg.pinv(hessian, hermitian=True)
+    covariance[np.ix_(identified, identified)] = _inverse(hessian)
     return Optimum(
         coefficients, covariance, identified, value + problem.cost(b), problem.null, len(data),
         iteration, converged, relations, data, penalty,
@@ -128,7 +148,11 @@ def maximise(
 
 
 class _Problem:
-    """The likelihood of one data set, with room that every iteration uses again."""
+    """The likelihood of one data set, with room that every iteration uses again.
+
+    The columns of ``x`` are centred within sets, which changes no probability: products of columns
+    with a large mean, such as times in seconds since 1970, would lose what differs in a set.
+    """
 
     def __init__(
         self,
@@ -145,6 +169,7 @@ class _Problem:
         self.null = -float(self.weight @ np.log(self.sizes))
         self.chosen_sum = self.weight @ x[self.chosen_rows]
         self.by_set = _sums(data.offsets)
+        self.offset = data.offset
         self.scaled = np.empty_like(x)
 
     def derivatives(
@@ -152,6 +177,8 @@ class _Problem:
     ) -> tuple[float, Float[np.ndarray, " d"], Float[np.ndarray, "d d"]]:
         """log L less the penalty, its gradient and minus its Hessian."""
         v = self.x @ b
+        if self.offset is not None:
+            v += self.offset
         v -= self._spread(np.maximum.reduceat(v, self.starts))
         e = np.exp(v)
         sums = np.add.reduceat(e, self.starts)
@@ -196,52 +223,47 @@ def _sums(offsets: Int[np.ndarray, " sets_and_one"]) -> csr_array:
     return csr_array((np.ones(rows), np.arange(rows), offsets))
 
 
-def _within(
-    data: Encoded,
-) -> tuple[Float[np.ndarray, "d d"], Float[np.ndarray, "d d"]]:
-    """Sums of products of all pairs of columns: of deviations from set means, and as they are."""
-    x = data.items
-    total = x.T @ x
-    sums = _sums(data.offsets) @ x
-    return total - sums.T @ (sums / data.sizes[:, None]), total
-
-
 def _varying(
-    data: Encoded,
+    columns: Float[np.ndarray, "rows d"], centred: Float[np.ndarray, "rows d"]
+) -> Bool[np.ndarray, " d"]:
+    """Columns that differ within some set by more than rounding, given them and centred in sets."""
+    largest = np.abs(columns).max(0, initial=0.0)
+    return np.abs(centred).max(0, initial=0.0) > np.maximum(
+        ROUNDING * largest, np.finfo(float).tiny
+    )
+
+
+def _as_they_are(
+    varying: Bool[np.ndarray, " d"],
 ) -> tuple[Bool[np.ndarray, " d"], dict[int, Float[np.ndarray, " d"]]]:
-    """Columns that differ within some set, and for the others that no column accounts for them."""
-    x = data.items
-    total = np.einsum("ij,ij->j", x, x)
-    sums = _sums(data.offsets) @ x
-    within = total - (sums**2 / data.sizes[:, None]).sum(0)
-    varying = within > IDENTIFIED * np.maximum(total, np.finfo(float).tiny)
+    """All columns that vary; of the others, that no column accounts for them."""
     return varying, {j: np.zeros(len(varying)) for j in np.flatnonzero(~varying).tolist()}
 
 
 def _identified(
-    data: Encoded,
+    x: Float[np.ndarray, "rows d"], varying: Bool[np.ndarray, " d"]
 ) -> tuple[Bool[np.ndarray, " d"], dict[int, Float[np.ndarray, " d"]]]:
-    """Columns that are no combination of earlier ones once each set's mean is taken away.
+    """Of columns that are centred within sets, those that are no combination of earlier ones.
 
     Of the others, the combinations.
     """
-    within, total = _within(data)
+    within = x.T @ x
+    size = np.sqrt(np.diag(within))
+    unit = np.where(varying, size, 1.0)
+    correlation = within / np.outer(unit, unit)
     keep: list[int] = []
     relations: dict[int, np.ndarray] = {}
-    size = np.sqrt(np.maximum(np.diag(within), 0))
     for j in range(len(within)):
-        residual, weights = within[j, j], np.zeros(len(keep))
-        least = IDENTIFIED * max(total[j, j], np.finfo(float).tiny)
-        if keep and residual > least:
-            inside, across = within[np.ix_(keep, keep)], within[keep, j]
+        weights = np.zeros(len(keep))
+        if varying[j]:
+            inside, across = correlation[np.ix_(keep, keep)], correlation[keep, j]
             weights = np.linalg.solve(inside, across)
-            residual -= across @ weights
-        if residual > least:
-            keep.append(j)
-            continue
-        weights[np.abs(weights) * size[keep] < NO_PART * size[j]] = 0
+            if 1 - across @ weights > IDENTIFIED:
+                keep.append(j)
+                continue
+        weights[np.abs(weights) < NO_PART] = 0
         relations[j] = np.zeros(len(within))
-        relations[j][keep] = weights
+        relations[j][keep] = weights * unit[j] / unit[keep]
     return np.isin(np.arange(len(within)), keep), relations
 
 
@@ -251,3 +273,11 @@ def _solve(hessian: Float[np.ndarray, "d d"], gradient: Float[np.ndarray, " d"])
         return np.linalg.solve(hessian, gradient)
     except np.linalg.LinAlgError:
         return np.linalg.lstsq(hessian, gradient, rcond=None)[0]
+
+
+def _inverse(hessian: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "d d"]:
+    """The (pseudo)inverse, whatever the units of the columns are."""
+    unit = np.sqrt(np.diag(hessian))
+    unit = np.where(unit > 0, unit, 1.0)
+    both = np.outer(unit, unit)
+    return np.linalg.pinv(hessian / both, hermitian=True) / both

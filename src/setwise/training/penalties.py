@@ -48,6 +48,8 @@ def by_validation(train: Encoded, valid: Encoded) -> float:
 
     def reached(optimum: Optimum) -> float:
         scores = valid.items @ optimum.coefficients
+        if valid.offset is not None:
+            scores = scores + valid.offset
         return float(weight @ _segments.log_softmax(scores, valid.offsets)[chosen])
 
     return max((reached(optimum), l2) for l2, optimum in along_grid(train))[1]
@@ -97,6 +99,8 @@ def left_out_log_likelihoods(
     chosen = data.offsets[:-1] + data.chosen
     x = data.items[:, known]
     v = x @ optimum.coefficients[known]
+    if data.offset is not None:
+        v = v + data.offset
     p = _segments.softmax(v, data.offsets)
     z = x - _segments.spread(_segments.sums(p[:, None] * x, data.offsets), data.offsets)
     y = z @ np.linalg.cholesky(optimum.covariance[np.ix_(known, known)])  # K = y y'

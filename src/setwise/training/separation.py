@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.linalg import solve_triangular
 from scipy.optimize import linprog
 
+from setwise import _segments
 from setwise.choices import Encoded
 
 ROUNDS = 60
@@ -81,13 +82,12 @@ class _Differences:
         self, data: Encoded, columns: Int[np.ndarray, " k"], within: Float[np.ndarray, "k k"]
     ):
         assert data.chosen is not None
-        self.x = data.items if len(columns) == data.items.shape[1] else data.items[:, columns]
+        self.x = _segments.centred(data.items[:, columns], data.offsets)
         self.sizes = data.sizes
         self.chosen = data.offsets[:-1] + data.chosen
         self.owner = np.repeat(np.arange(len(data)), data.sizes)
         self.within = within / len(self.x)
-        chosen_sum = data.sizes @ self.x[self.chosen]
-        self.mean = (chosen_sum - self.x.sum(0)) / len(self.x)
+        self.mean = data.sizes @ self.x[self.chosen] / len(self.x)  # the others' deviations are 0
 
     def of(self, rows: Int[np.ndarray, " m"], columns: np.ndarray) -> Float[np.ndarray, "m k"]:
         x = self.x[:, columns]

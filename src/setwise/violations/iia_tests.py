@@ -86,10 +86,16 @@ __all__ = ["METHODS", "IIATest", "iia_test"]
 METHODS = (
     "lcl", "comparisons", "cdm", "hausman_mcfadden", "mcfadden_tye_train", "small_hsiao",
 )  # fmt: skip
+VARIANCES = ("each", "all_items")
 ON_FEATURES = {"lcl": linear_context, "comparisons": comparisons}
 
 
-@checked(method=one_of(*METHODS), drop=optional(columns), seed=check_seed)
+@checked(
+    method=one_of(*METHODS),
+    drop=optional(columns),
+    seed=check_seed,
+    variance_at=one_of(*VARIANCES),
+)
 def iia_test(
     choices: Choices,
     method: str = "lcl",
@@ -97,6 +103,7 @@ def iia_test(
     alternatives: Names | None = None,
     drop: str | Sequence[str] | None = None,
     seed: int = 0,
+    variance_at: str = "each",
 ) -> IIATest:
     """Test IIA on data.
 
@@ -122,6 +129,9 @@ def iia_test(
             table. "cdm" needs it; the last three take random items away without it.
         drop: the alternative, or alternatives, that the last three tests take away.
         seed: of the random items and halves.
+        variance_at: for "hausman_mcfadden" alone, the weights at which the variance from fewer
+            items is taken. "each": those estimated from fewer items, as published. "all_items":
+            those estimated from all items, which has less noise if IIA is true.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.generate("mnl", sets=500, items=4, features=2).choices
@@ -131,8 +141,12 @@ def iia_test(
     """
     choices = trainable(choices)
     named = _named(choices, method, alternatives, drop)
+    if variance_at != "each" and method != "hausman_mcfadden":
+        raise InputError(
+            f'variance_at= is for method="hausman_mcfadden", not "{method}"; leave it out'
+        )
     data = Schema.learn(choices)[1].encoded(np.float64)
-    found = _tested(data, choices, method, named, drop, seed)
+    found = _tested(data, choices, method, named, drop, seed, variance_at)
     return replace(found, warnings=(*found.warnings, *sampling_warnings(choices)))
 
 
@@ -143,6 +157,7 @@ def _tested(
     named: Alternatives | None,
     drop: str | Sequence[str] | None,
     seed: int,
+    variance_at: str,
 ) -> IIATest:
     if method in ON_FEATURES:
         return ON_FEATURES[method](data)
@@ -156,9 +171,9 @@ def _tested(
     columns = mnl_columns(data)
     if method == "small_hsiao":
         return small_hsiao(columns, gone, seed)
-    compared = EstimateComparison.of(columns, gone)
-    test = hausman_mcfadden if method == "hausman_mcfadden" else mcfadden_tye_train
-    return test(compared)
+    if method == "hausman_mcfadden":
+        return hausman_mcfadden(EstimateComparison.of(columns, gone, variance_at))
+    return mcfadden_tye_train(EstimateComparison.of(columns, gone))
 
 
 def _named(
