@@ -499,7 +499,7 @@ CALLS = {
     "reproduce": (reproduce, Protocol, sw.Training, load_expedia),
     "theory rationalise": (rationalise, ChoiceFunction.random),
 }
-SOURCE = (sw.read, sw.Choices.limit)
+SOURCE = (sw.read, sw.read_wide, sw.Choices.limit, sw.MNL, sw.Utility)
 # What only a command line needs: where to print, what to read, and shorthands.
 ONLY_HERE = {
     "": {"json", "cluster", "report", "table", "help"},

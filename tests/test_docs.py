@@ -161,8 +161,14 @@ def _without_trailing_spaces(text: str) -> str:
 
 def test_every_block_is_of_a_known_kind():
     known = {"python", "bash", "console", "text", "math", PRINTS}
-    strange = [(page, kind) for page in PROSE for kind, _ in blocks(PROSE[page])
-               if kind not in known]  # fmt: skip
+    # Other packages' code stands beside ours there; test_coming_from.py runs ours.
+    shown = {"coming-from": {"r", "py"}}
+    strange = [
+        (page, kind)
+        for page in PROSE
+        for kind, _ in blocks(PROSE[page])
+        if kind not in known and kind.partition(" ")[0] not in shown.get(page, set())
+    ]
     assert strange == []
 
 

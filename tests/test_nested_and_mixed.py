@@ -318,7 +318,7 @@ def test_units_context_and_an_outside_option_leave_a_nested_logit_sound():
         ("nest", ["x0", "x1"], "no nest column 'nest' among the items"),
         ("x0", ["x0", "x1"], r"is a number; read it as a category"),
         ("nest", ["x0", "category(nest)"], "one level only"),
-        ("own", ["x0", "category(own)"], "every set lies within one nest"),
+        ("own", ["x0", "category(own)"], "all items of every set are in one nest"),
     ],
 )
 def test_wrong_nests_are_refused_with_a_remedy(nest, items, message):

@@ -226,6 +226,60 @@ def test_fixed_coefficients_are_given_and_the_rest_is_the_best_beside_them(choic
         sw.WithinSetMNL().fit(choices.with_utility(Utility("cost", fixed={"cost": -1.0})))
 
 
+def test_nests_by_alternative_are_those_of_a_column(choices, tmp_path):
+    nest = np.where(TABLE["mode"] == "train", "rail", "road")
+    by_hand = {
+        "trip": TABLE["trip"], "taken": TABLE["taken"], "cost": TABLE["cost"], "nest": nest,
+        "car": (TABLE["mode"] == "car") * 1.0, "train": (TABLE["mode"] == "train") * 1.0,
+    }  # fmt: skip
+    expected = sw.NestedLogit("nest").fit(sw.read(by_hand, set="trip", chosen="taken"))
+    found = sw.NestedLogit({"road": ["bus", "car"]}, "cost").fit(choices)
+    assert found.parameter_names_ == ["cost", "constant:car", "constant:train", "lambda(road)"]
+    assert found.log_likelihood_ == pytest.approx(expected.log_likelihood_, abs=1e-6)
+    np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-4)
+    assert found.lambda_["road"] == pytest.approx(expected.lambda_["road"], abs=1e-4)
+    found.save(tmp_path / "nested.setwise")
+    again = sw.load(tmp_path / "nested.setwise")
+    assert again.nests == found.nests
+    np.testing.assert_array_equal(again.predict_proba(TABLE), found.predict_proba(choices))
+
+
+def test_a_nested_logit_keeps_fixed_coefficients(choices):
+    nests = {"road": ["bus", "car"]}
+    free = sw.NestedLogit(nests, "cost + time").fit(choices)
+    given = {"cost": float(free.coef_[0])}
+    same = sw.NestedLogit(nests, Utility("cost + time", fixed=given)).fit(choices)
+    np.testing.assert_allclose(same.coef_, free.coef_, atol=1e-4)
+    assert "fixed: given, not estimated" in str(same.summary())
+    other = sw.NestedLogit(nests, Utility("cost + time", fixed={"cost": -1.0})).fit(choices)
+    assert other.coef_[0] == pytest.approx(-1.0, abs=1e-12)
+    assert other.log_likelihood_ < free.log_likelihood_
+
+
+@pytest.mark.parametrize(
+    ("nests", "utility", "said"),
+    [
+        ({"road": ["bus", "bike"]}, "cost", "'bike', which is not an alternative.*bus, car, train"),
+        ({"road": ["bus"], "all": ["bus", "car"]}, "cost", "the alternative 'bus' twice"),
+        ({"road": ["bus", "car"]}, None, "need a utility"),
+        ({"road": []}, "cost", "road"),
+        ({}, "cost", "mapping"),
+        ("mode", "cost", "with a utility, nests='mode' cannot be a column"),
+        ({"road": ["bus", "car", "train"]}, "cost", "in one nest"),
+    ],
+)
+def test_nests_that_make_no_model_are_refused(choices, nests, utility, said):
+    with pytest.raises(sw.InputError, match=said):
+        sw.NestedLogit(nests, utility).fit(choices)
+
+
+def test_nests_by_alternative_need_names():
+    unnamed = {name: values for name, values in TABLE.items() if name not in ("mode", "seat")}
+    choices = sw.read(unnamed, set="trip", chosen="taken", items=["cost", "time"])
+    with pytest.raises(sw.InputError, match="read them with alternative="):
+        sw.NestedLogit({"road": ["bus"]}, "cost").fit(choices)
+
+
 @pytest.fixture(scope="module")
 def saved(choices, tmp_path_factory):
     utility = Utility("log(cost) + bs(time, df=4) + cost:seat | income", reference="train")

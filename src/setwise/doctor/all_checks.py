@@ -129,7 +129,6 @@ def examine(
         return _examine_wide(table, asked, tell)
     if isinstance(items, Mapping):
         raise InputError("items= as a mapping is for wide tables; its patterns have {alt}")
-    optional(columns)("items", items)
     source = open_source(table)
     if set is None or chosen is None:
         role = "set" if set is None else "chosen"
@@ -175,9 +174,11 @@ def _examine_long(source: Source, roles: Roles, chosen: str, tell: OnColumn) -> 
 
 def is_wide_request(items: Any, given: Mapping[str, Any]) -> bool:
     """Whether the items are patterns of a wide table; other arguments for one are an error."""
-    each_item = items.values() if isinstance(items, Mapping) else items or ()
-    texts = [items] if isinstance(items, str) else each_item
-    if any(ALT in str(one) for one in texts):
+    if not isinstance(items, Mapping):
+        optional(columns)("items", items)
+    named = [items] if isinstance(items, str) else items or ()
+    patterns = named.values() if isinstance(named, Mapping) else named
+    if any(ALT in str(one) for one in patterns):
         return True
     for name, value in given.items():
         if value is not None:

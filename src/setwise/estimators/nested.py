@@ -1,9 +1,10 @@
-"""The nested logit for nests that a column gives, by maximum likelihood."""
+"""The nested logit for given nests, by maximum likelihood."""
 
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -11,17 +12,22 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from setwise import _segments
-from setwise._arguments import text
+from setwise._arguments import by_name, each, text
 from setwise._errors import InputError
 from setwise._tensorfile import with_arrays
-from setwise.choices import Choices, Encoded, Schema
+from setwise.choices import Choices, Encoded, Schema, Utility
 from setwise.doctor.derived import derived
 from setwise.estimators.maximum_likelihood import (
+    FIXED,
     Estimated,
     check_identified,
+    fixed_coefficients,
+    is_utility,
     warn_if_certain,
     warn_of_no_maximum,
     warn_of_rounding,
+    with_fixed,
+    with_utility,
     without_context,
 )
 from setwise.estimators.summary import Summary, reasons
@@ -32,10 +38,23 @@ from setwise.training.likelihood import Maximum, maximise_likelihood
 START = np.log(9.0)  # lambda = 0.9: the sigmoid reaches 1, the MNL, in the limit only
 ONE = 40.0  # the sigmoid of this is 1 to the last digit
 BOUND = 0.999
+NEST = "nest"
 
 NOTE = "z and p of a lambda test lambda = 1, where its nest is none."
 AT_BOUND = "at its bound: this nest is none"
 ALONE = "not identified: no set has two items of this nest"
+
+
+def _check_nests(name: str, value: Any) -> None:
+    """A column, or a mapping from the name of each nest to its alternatives."""
+    if not isinstance(value, Mapping):
+        return text(name, value)
+    by_name(each(text))(name, value)
+    listed = [one for some in value.values() for one in some]
+    twice = next((one for one in listed if listed.count(one) > 1), None)
+    if twice is not None:
+        raise InputError(f"{name} has the alternative '{twice}' twice; it can be in one nest only")
+    return None
 
 
 class NestedLogit(Estimated):
@@ -51,9 +70,14 @@ class NestedLogit(Estimated):
     Context features cancel and are not used.
 
     Args:
-        nest: the column of nests, read as a category among the items (``items=[...,
-            "category(nest)"]``; text is a category anyway). It is not part of V: constants of
-            nests or alternatives are columns of their own.
+        nests: the alternatives of each nest, such as ``{"road": ["bus", "car"]}``, where the
+            alternatives have names (``alternative=`` of :func:`setwise.read`); an alternative in
+            no nest stands alone. Or the column of nests, read as a category among the items
+            (``items=[..., "category(nest)"]``; text is a category anyway). That column is not
+            part of V.
+        utility: the formula of V, such as ``"cost + time | income"``, or a
+            :class:`setwise.Utility` with a reference or fixed coefficients. Nests by alternative
+            need one. By default V has a coefficient for every other item column.
 
     Fitted attributes: ``coef_`` (of V, in the table's units), ``feature_names_``, ``lambdas_`` and
     ``lambda_`` (the same by nest), and those of :class:`Estimated`, lambdas after coefficients.
@@ -64,17 +88,27 @@ class NestedLogit(Estimated):
     ...                   items=[*made.items, "category(nest)"])
     >>> NestedLogit("nest").fit(choices).parameter_names_
     ['x0', 'x1', 'lambda(nest=0)', 'lambda(nest=1)']
+    >>> draw = np.random.default_rng(0)
+    >>> table = {f"cost.{one}": draw.uniform(1, 5, 300) for one in ("bus", "car", "train")}
+    >>> table["mode"] = draw.choice(["bus", "car", "train"], 300)
+    >>> trips = sw.read_wide(table, chosen="mode", items=["cost.{alt}"])
+    >>> NestedLogit({"road": ["bus", "car"]}, "cost").fit(trips).parameter_names_
+    ['cost', 'constant:car', 'constant:train', 'lambda(road)']
     """
 
-    CHECKS: ClassVar = {"nest": text}
+    CHECKS: ClassVar = {"nests": _check_nests, "utility": is_utility}
+    TAKES_FIXED: ClassVar = True
     ARRAYS = ("coef", "lambdas", "covariance", "identified", "bounded")
 
     coef_: Float[np.ndarray, " d"]
     lambdas_: Float[np.ndarray, " k"]
     bounded_: Bool[np.ndarray, " k"]
 
-    def __init__(self, nest: str):
-        self.nest = nest
+    def __init__(
+        self, nests: str | Mapping[str, Sequence[str]], utility: str | Utility | None = None
+    ):
+        self.nests = nests
+        self.utility = utility
 
     def _fit(
         self,
@@ -83,19 +117,21 @@ class NestedLogit(Estimated):
         checkpoint: Path | None,
         progress: bool | None,
     ) -> None:
-        schema, seen = Schema.learn(choices)
-        start, nests = _nest_columns(schema, self.nest)
-        data = seen.encoded(np.float64)
-        data = replace(data, context=np.zeros((len(data), 0)))
-        informative = _informative(data, start, nests, self.nest)
+        schema, data = self._learned(with_utility(choices, self.utility))
+        start, names = _nest_columns(schema, self.nests)
+        nests = len(names)
+        informative = _informative(data, start, nests)
         d = data.items.shape[1]
-        utility = _utility(d, start, nests)
-        linear = replace(data, items=np.ascontiguousarray(data.items[:, utility]))
+        utility, fixed = _utility(d, start, nests), fixed_coefficients(schema)
+        offset = with_fixed(data, schema)
+        linear = replace(offset, items=np.ascontiguousarray(offset.items[:, utility]))
         mnl = maximise(linear)
         check_identified(np.array(schema.item_names)[utility].tolist(), mnl.identified)
         separates = mnl.separation
         begin, free = np.zeros(d + nests), np.zeros(d + nests, bool)
         begin[:d][utility], free[:d][utility] = mnl.coefficients, mnl.identified
+        for place, value in fixed.items():
+            begin[place] = value * schema.item_scales[place]
         begin[d:], free[d:] = np.where(informative, START, ONE), informative
         unit = np.ones(d + nests)
         unit[:d][utility] = mnl.units
@@ -112,6 +148,7 @@ class NestedLogit(Estimated):
         self.converged_ = found.converged and not separates
         real = linear.items[schema.real_rows(data)]
         self.dropped_ = reasons(self.feature_names_, real, mnl.relations)
+        self.dropped_ |= {schema.item_names[place]: FIXED for place in fixed}
         self.derived_ = derived(choices)
         self.model_ = self._model()
         if separates:
@@ -126,11 +163,25 @@ class NestedLogit(Estimated):
                 stacklevel=3,
             )
 
+    def _learned(self, choices: Choices) -> tuple[Schema, Encoded]:
+        """The schema of training sets, with a column per nest, and their numbers."""
+        if isinstance(self.nests, str):
+            if choices.roles.utility is not None:
+                raise InputError(
+                    f"with a utility, nests={self.nests!r} cannot be a column; give the "
+                    "alternatives of each nest, such as nests={'road': ['bus', 'car']}"
+                )
+            schema, seen = Schema.learn(choices)
+        else:
+            schema = Schema.fit(choices).with_marks(_marks(self.nests, choices), choices)
+            seen = schema.over(choices)
+        data = seen.encoded(np.float64)
+        return schema, replace(data, context=np.zeros((len(data), 0)))
+
     @property
     def nests_(self) -> list[str]:
-        """The levels of the nest column."""
-        return [n for encoder in self.schema_.items if encoder.feature.column == self.nest
-                for n in encoder.levels]  # fmt: skip
+        """The names of the nests."""
+        return _nest_columns(self.schema_, self.nests)[1]
 
     @property
     def lambda_(self) -> dict[str, float]:
@@ -139,8 +190,8 @@ class NestedLogit(Estimated):
 
     def nest_members(self, encoded: Encoded) -> Bool[np.ndarray, "rows k"]:
         """Which of the nests each encoded row is in; an outside option is in none."""
-        start, nests = _nest_columns(self.schema_, self.nest)
-        return encoded.items[:, start : start + nests] > 0
+        start, names = _nest_columns(self.schema_, self.nests)
+        return encoded.items[:, start : start + len(names)] > 0
 
     @property
     def feature_names_(self) -> list[str]:
@@ -150,7 +201,8 @@ class NestedLogit(Estimated):
 
     @property
     def parameter_names_(self) -> list[str]:
-        return [*self.feature_names_, *(f"lambda({self.nest}={level})" for level in self.nests_)]
+        column = f"{self.nests}=" if isinstance(self.nests, str) else ""
+        return [*self.feature_names_, *(f"lambda({column}{name})" for name in self.nests_)]
 
     def summary(self) -> Summary:
         self.check_is_fitted()
@@ -174,17 +226,18 @@ class NestedLogit(Estimated):
         self.covariance_ = covariance * np.outer(slopes, slopes)
 
     def _utility(self) -> Bool[np.ndarray, " d"]:
-        return _utility(len(self.schema_.item_names), *_nest_columns(self.schema_, self.nest))
+        start, names = _nest_columns(self.schema_, self.nests)
+        return _utility(len(self.schema_.item_names), start, len(names))
 
     def _model(self) -> Nested:
-        start, nests = _nest_columns(self.schema_, self.nest)
+        start, names = _nest_columns(self.schema_, self.nests)
         utility, width = self._utility(), self.schema_.width
         theta = np.zeros(width, np.float32)
         theta[: len(utility)][utility] = self.coef_ * self.schema_.item_scales[utility]
         with np.errstate(divide="ignore"):
             raw = np.minimum(np.log(self.lambdas_) - np.log1p(-self.lambdas_), ONE)
         arrays = {"theta": theta, "raw": raw.astype(np.float32)}
-        return with_arrays(Nested(width, nests, start), arrays)
+        return with_arrays(Nested(width, len(names), start), arrays)
 
 
 def _solve(
@@ -209,8 +262,39 @@ def _solve(
         free[-nests:] &= ~bounded
 
 
-def _nest_columns(schema: Schema, nest: str) -> tuple[int, int]:
-    """The first of the nest's one-hot columns, and how many there are."""
+def _marks(nests: Mapping[str, Sequence[str]], choices: Choices) -> dict[str, Sequence[str]]:
+    """The alternatives of each nest, by the name of the column that marks it."""
+    if choices.roles.alternative is None:
+        raise InputError(
+            "nests name alternatives, but these choices do not; read them with "
+            "alternative='column', or give nests= the column of nests"
+        )
+    if choices.roles.utility is None:
+        raise InputError(
+            "nests by alternative need a utility; give one, such as utility='cost + time'"
+        )
+    known = choices.levels(choices.roles.alternative)
+    for name, some in nests.items():
+        unknown = next((one for one in some if one not in known), None)
+        if unknown is not None:
+            raise InputError(
+                f"the nest '{name}' has '{unknown}', which is not an alternative; the "
+                f"alternatives are: {', '.join(known)}"
+            )
+    return {f"{NEST}:{name}": some for name, some in nests.items()}
+
+
+def _nest_columns(
+    schema: Schema, nests: str | Mapping[str, Sequence[str]]
+) -> tuple[int, list[str]]:
+    """The first of the columns that mark the nests, which follow each other, and their names."""
+    if isinstance(nests, str):
+        return _one_hot(schema, nests)
+    return schema.item_names.index(f"{NEST}:{next(iter(nests))}"), list(nests)
+
+
+def _one_hot(schema: Schema, nest: str) -> tuple[int, list[str]]:
+    """The first of the one-hot columns of a category, and its levels."""
     start = 0
     for encoder in schema.items:
         if encoder.feature.column == nest:
@@ -224,7 +308,7 @@ def _nest_columns(schema: Schema, nest: str) -> tuple[int, int]:
                     f"the nest column '{nest}' has one level only, '{encoder.levels[0]}': with all "
                     "items in one nest the nested logit is the MNL; use that"
                 )
-            return start, len(encoder.levels)
+            return start, list(encoder.levels)
         start += len(encoder.names)
     names = ", ".join(str(encoder.feature) for encoder in schema.items)
     raise InputError(
@@ -239,12 +323,12 @@ def _utility(d: int, start: int, nests: int) -> Bool[np.ndarray, " d"]:
     return (place < start) | (place >= start + nests)
 
 
-def _informative(data: Encoded, start: int, nests: int, nest: str) -> Bool[np.ndarray, " k"]:
+def _informative(data: Encoded, start: int, nests: int) -> Bool[np.ndarray, " k"]:
     """Nests of which some set has two items, so that lambda can be learned."""
     counts = _segments.sums(data.items[:, start : start + nests] > 0, data.offsets)
     if (counts.max(1) == data.sizes).all():
         raise InputError(
-            f"every set lies within one nest of '{nest}', so there is no choice between nests; "
-            "a nested logit needs sets that span nests"
+            "all items of every set are in one nest, so there is no choice between nests; a nested "
+            "logit needs sets that span nests"
         )
     return np.any(counts > 1, axis=0)

@@ -170,7 +170,8 @@ class Outcomes:
         }
         weight = np.ones(len(self.nll)) if weight is None else weight
         share = weight / weight.sum()
-        values = {name: float(one @ share) for name, one in each.items()}
+        # One division, after the sum: the mean of equal values is exactly their value.
+        values = {name: float(one @ weight / weight.sum()) for name, one in each.items()}
         errors = {name: standard_error(one, share) for name, one in each.items()}
         equal_chances = float(np.log(self.sizes) @ share)
         values["rho2"] = 1 - values["nll"] / equal_chances if equal_chances > 0 else 0.0

@@ -1,0 +1,72 @@
+"""Published estimates, from the published wide tables, with the code that the docs show."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import setwise as sw
+from test_docs import PAGES, blocks
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+FILES = ("fishing_wide.csv", "swissmetro_raw.tsv", "electricity_wide.csv")
+absent = [name for name in FILES if not (DATA / name).exists()]
+pytestmark = pytest.mark.skipif(
+    bool(absent),
+    reason=f"needs {', '.join(absent)} in shared/data beside the clone; they may not be shipped",
+)
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, Any]:
+    """The model of each block of the page that is for setwise, by the name in its title."""
+    found, namespace = {}, {"sw": sw, "pl": pl}
+    started_in = os.getcwd()
+    os.chdir(DATA)
+    try:
+        for kind, body in blocks(PAGES["coming-from"]):
+            if kind.startswith('py title="setwise: '):
+                exec(body, namespace)
+                found[kind.split(": ")[1].rstrip('"')] = namespace["model"]
+    finally:
+        os.chdir(started_in)
+    return found
+
+
+def coefficients(model: Any) -> dict[str, float]:
+    return dict(zip(model.feature_names_, model.coef_.tolist(), strict=True))
+
+
+TIME, COST = "I(TT / 100)", "I(CO * (1 - GA * only(TRAIN, SM)) / 100)"
+
+
+def test_the_page_has_each_example(models):
+    assert list(models) == ["fishing", "swissmetro", "nested", "electricity"]
+
+
+def test_fishing_is_mlogits(models):
+    assert models["fishing"].log_likelihood_ == pytest.approx(-1215.138, abs=5e-4)
+    found = coefficients(models["fishing"])
+    assert found["price"] == pytest.approx(-0.0251, abs=5e-5)
+    assert found["catch"] == pytest.approx(0.3578, abs=5e-5)
+
+
+def test_swissmetro_is_biogemes(models):
+    assert models["swissmetro"].log_likelihood_ == pytest.approx(-5331.252, abs=5e-4)
+    published = {TIME: -1.278, COST: -1.084, "constant:TRAIN": -0.701, "constant:CAR": -0.155}
+    assert coefficients(models["swissmetro"]) == pytest.approx(published, abs=5e-4)
+
+
+def test_the_nested_logit_is_biogemes(models):
+    nested = models["nested"]
+    assert nested.log_likelihood_ == pytest.approx(-5236.900, abs=5e-4)
+    assert 1 / nested.lambda_["existing"] == pytest.approx(2.054, abs=5e-4)
+
+
+def test_electricity_is_xlogits(models):
+    assert models["electricity"].log_likelihood_ == pytest.approx(-4958.649, abs=5e-4)
+    published = [-0.6252, -0.1083, 1.4422, 0.9955, -5.4628, -5.8400]
+    np.testing.assert_allclose(models["electricity"].coef_, published, atol=5e-5)
