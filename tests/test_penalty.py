@@ -252,7 +252,7 @@ def test_the_summary_says_that_estimates_are_penalised():
     assert "penalised" not in str(sw.MNL().fit(choices).summary())
     table = str(sw.MNL(l2=3.0).fit(choices).summary())
     assert "penalised (l2=3)" in table
-    assert "no classical tests" in table
+    assert "not classical tests" in table
     assert "no maximum" not in table
 
 

@@ -272,7 +272,7 @@ def test_a_set_column_names_the_choices():
             {"mode": ["car", "bus", "bus", "tram", "rail", "bus"]},
             {},
             (
-                "column 'mode' is 'tram' at row 3, which is no alternative (found: bus, car, "
+                "column 'mode' is 'tram' at row 3, which is not an alternative (found: bus, car, "
                 "rail, tram; expected: bus, car, rail); correct it"
             ),
         ),
@@ -288,7 +288,7 @@ def test_a_set_column_names_the_choices():
             {"mode": [1, 2, 2, 1, 4, 2]},
             {"alternatives": {1: "bus", 2: "car", 3: "rail"}},
             (
-                "column 'mode' is '4' at row 4, which is no alternative (found: 1, 2, 4; "
+                "column 'mode' is '4' at row 4, which is not an alternative (found: 1, 2, 4; "
                 "expected: 1, 2, 3); add it to alternatives=, with None ('4': None)"
             ),
         ),
@@ -296,8 +296,8 @@ def test_a_set_column_names_the_choices():
             {"mode": ["car", None, "bus", "car", "rail", "bus"]},
             {},
             (
-                "column 'mode' is missing at row 1, which is no alternative (expected: bus, car, "
-                'rail); use on_none="drop"'
+                "column 'mode' is missing at row 1, which is not an alternative (expected: "
+                'bus, car, rail); use on_none="drop"'
             ),
         ),
         (

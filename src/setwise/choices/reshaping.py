@@ -313,7 +313,7 @@ def _chosen(roles: Roles, table: Table, needed: bool) -> Int[np.ndarray, " rows"
         count = int((chosen < 0).sum()) - 1
         raise InputError(
             f"column '{name}' is {'missing' if value is None else value or 'empty'} at row {row}"
-            f"{f' (and {count:,} more)' if count else ''}, which is no alternative (expected: "
+            f"{f' (and {count:,} more)' if count else ''}, which is not an alternative (expected: "
             f'{listed(list(meaning))}); use on_none="drop" to skip such rows, or '
             'on_none="outside" if choosing nothing was possible',
             row=row,
@@ -339,9 +339,11 @@ def _no_alternative(
                 f'--alternatives "{option}")'
             )
     elif layout.codes:
-        remedy = f"add it to alternatives=, with None ({levels[code]!r}: None) if it is no choice"
+        remedy = (
+            f"add it to alternatives=, with None ({levels[code]!r}: None) if it means no choice"
+        )
     return InputError(
-        f"column '{name}' is {levels[code]!r} at row {row}, which is no alternative (found: "
+        f"column '{name}' is {levels[code]!r} at row {row}, which is not an alternative (found: "
         f"{listed(levels)}; expected: {listed(expected)}); {remedy}",
         row=row,
         column=name,

@@ -160,7 +160,7 @@ def check_csv(path: Path, form: CsvFormat | None = None) -> None:
 
 
 def _check_header(path: Path, header: list[str]) -> None:
-    """Refuse names that stand for several columns, and first lines that are no header."""
+    """Refuse names that stand for several columns, and first lines that are not a header."""
     if header[0].lower().startswith("sep="):
         raise InputError(
             f"{path} begins with the line {_cut(','.join(header))} for Excel; remove this line"

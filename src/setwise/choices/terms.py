@@ -313,7 +313,9 @@ class _Fitting:
             return names[0] if names else None
         if reference not in names:
             known = f"; the alternatives are: {', '.join(names)}" if names else ""
-            raise self._error(f"has the reference '{reference}', which is no alternative{known}")
+            raise self._error(
+                f"has the reference '{reference}', which is not an alternative{known}"
+            )
         return reference
 
     def _check_parts(self, parsed: Parsed) -> None:
@@ -383,7 +385,8 @@ class _Fitting:
             for one in node[1]:
                 if one not in names:
                     raise self._error(
-                        f"has only({one}), which is no alternative; they are: {', '.join(names)}"
+                        f"has only({one}), which is not an alternative; the alternatives are: "
+                        f"{', '.join(names)}"
                     )
             assert self.choices.roles.alternative is not None
             return marked(self.choices.roles.alternative, node[1])

@@ -92,7 +92,7 @@ ITEMS_HELP = (
 ALTERNATIVE_HELP = "Column that names the alternative of each row, for constants and nests."
 ALTERNATIVES_HELP = (
     "Wide tables: the alternatives, such as 'TRAIN,SM,CAR', or the codes of the chosen column, "
-    "such as '1=TRAIN,2=SM,3=CAR,9=' (9 is no choice). Default: those that the columns name."
+    "such as '1=TRAIN,2=SM,3=CAR,9=' (9 means no choice). Default: those that the columns name."
 )
 AVAILABLE_HELP = "Wide tables: pattern of the 0/1 columns of availability, such as '{alt}_AV'."
 FILL_HELP = "Wide tables: the number for alternatives without a column. Default: refuse the table."

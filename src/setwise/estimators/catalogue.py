@@ -163,7 +163,7 @@ CATALOGUE: Mapping[str, Entry] = {
     )
     for name, blueprint in ZOO.items()
 } | {entry.name: entry for entry in _BESIDE}
-"""All entries by name: the models of :data:`setwise.models.ZOO`, and those that are no network."""
+"""All entries by name: the models of :data:`setwise.models.ZOO` and those without a network."""
 
 
 def zoo() -> tuple[Entry, ...]:

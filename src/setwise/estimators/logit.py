@@ -171,7 +171,7 @@ class ConvexLogit(Estimated):
         return (
             f"{none}Estimates are penalised (l2={self.l2_:g}), which draws them towards 0.\n"
             "Standard errors are those of the penalised likelihood's curvature. They leave this "
-            "bias out, so that\nz and p are no classical tests. AIC and BIC count every "
+            "bias out, so that\nz and p are not classical tests. AIC and BIC count every "
             "coefficient in full."
         )
 

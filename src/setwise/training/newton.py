@@ -243,7 +243,7 @@ def _as_they_are(
 def _identified(
     x: Float[np.ndarray, "rows d"], varying: Bool[np.ndarray, " d"]
 ) -> tuple[Bool[np.ndarray, " d"], dict[int, Float[np.ndarray, " d"]]]:
-    """Of columns that are centred within sets, those that are no combination of earlier ones.
+    """Of columns that are centred within sets, those that are not combinations of earlier ones.
 
     Of the others, the combinations.
     """
