@@ -34,6 +34,14 @@ def lost(model: sw.estimators.Estimator, drawn: sw.datasets.Generated, test: sw.
     return float((truth * np.log(truth / p)).sum() / len(test))
 
 
+def behind_the_logit(sets: int, seed: int) -> float:
+    """Nats per choice that Auto loses against an MNL, on data of an MNL."""
+    drawn = sw.datasets.generate("mnl", sets=sets + 4000, items=5, features=4, seed=seed)
+    train = drawn.choices.take(np.arange(sets))
+    test = drawn.choices.take(np.arange(sets, sets + 4000))
+    return lost(sw.Auto().fit(train), drawn, test) - lost(sw.MNL().fit(train), drawn, test)
+
+
 @pytest.fixture
 def fitted(quick: None, drawn: sw.datasets.Generated) -> sw.Auto:
     train, valid, _ = sw.split(drawn.choices, seed=0)
@@ -178,15 +186,30 @@ def test_a_time_budget_must_be_positive(budget: object, unchecked_types: None) -
 @pytest.mark.parametrize("sets", [100, 300])
 def test_with_few_sets_of_a_logit_it_is_as_good_as_a_logit(quick: None, sets: int) -> None:
     """Averages over five draws; 20,000 test choices have a standard error of 0.005 each."""
-    behind = []
-    for seed in range(5):
-        drawn = sw.datasets.generate("mnl", sets=sets + 4000, items=5, features=4, seed=seed)
-        train = drawn.choices.take(np.arange(sets))
-        test = drawn.choices.take(np.arange(sets, sets + 4000))
-        behind.append(
-            lost(sw.Auto().fit(train), drawn, test) - lost(sw.MNL().fit(train), drawn, test)
-        )
-    assert np.mean(behind) < 0.01
+    assert np.mean([behind_the_logit(sets, seed) for seed in range(5)]) < 0.01
+
+
+@pytest.mark.slow  # full-size members, as users have them
+@pytest.mark.parametrize("sets", [100, 300, 1000])
+def test_the_whole_auto_is_as_good_as_the_logit_of_logit_data(sets: int) -> None:
+    """The mean over draws: what 100 sets happen to be moves the difference by 0.01 itself."""
+    assert np.mean([behind_the_logit(sets, seed) for seed in range(5)]) < 0.01
+
+
+@pytest.mark.slow
+def test_the_whole_auto_learns_sharp_effects_that_networks_do_not() -> None:
+    drawn = sw.datasets.generate("sharp", sets=16_000, seed=2)
+    train, valid, test = sw.split(drawn.choices, seed=0)
+    assert lost(sw.Auto().fit(train, valid), drawn, test) < 0.01
+    assert lost(sw.SDA().fit(train, valid), drawn, test) > 0.01
+
+
+@pytest.mark.slow
+def test_the_whole_auto_is_as_good_as_networks_with_decoys() -> None:
+    drawn = sw.datasets.generate("decoy", sets=8000, seed=3)
+    train, valid, test = sw.split(drawn.choices, seed=0)
+    network = lost(sw.SDA().fit(train, valid), drawn, test)
+    assert lost(sw.Auto().fit(train, valid), drawn, test) < network + 0.001
 
 
 def test_violations_and_consequences_take_it(fitted: sw.Auto, drawn: sw.datasets.Generated) -> None:

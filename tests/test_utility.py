@@ -146,7 +146,11 @@ def test_names_in_backticks():
         ("cost | time", {}, "'time' differs between the alternatives of a set"),
         ("sin(cost)", {}, "uses sin, which is not a function here; the functions are: log"),
         ("log(cost, time)", {}, "gives log 2 arguments; it takes 1"),
-        ("cost:only(plane)", {}, r"only\(plane\), which is not an alternative; the alternatives are: bus"),
+        (
+            "cost:only(plane)",
+            {},
+            r"only\(plane\), which is not an alternative; the alternatives are: bus",
+        ),
         ("log(seat)", {}, "computes with 'seat', which is a category"),
         ("I(seat == 'silk')", {}, "compares 'seat' with 'silk'; it has: hard, sofa, soft"),
         ("cost", {"reference": "plane"}, "reference 'plane', which is not an alternative"),
