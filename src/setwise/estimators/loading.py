@@ -42,7 +42,7 @@ def load(path: str | Path) -> Estimator:
     :func:`setwise.scoring.load_scorer` reads the same file as a scorer, which needs no JAX.
     """
     check_path("path", path)
-    artifact = Artifact.read(path)
+    artifact = Artifact.read(path, with_graph=False)  # an estimator makes it anew
     if artifact.estimator not in CLASSES:
         raise InputError(
             f"{path} holds a model '{artifact.estimator}', which this setwise does not know; "

@@ -29,7 +29,7 @@ from setwise.estimators.maximum_likelihood import (
     without_context,
 )
 from setwise.estimators.summary import Summary, reasons
-from setwise.models import ZOO, Model, Sizes
+from setwise.models import ZOO, Model
 from setwise.models.within_set import WithinSet, within_set
 from setwise.training.likelihood import by_set
 from setwise.training.penalties import by_leave_one_out, by_validation, penalised
@@ -84,8 +84,10 @@ class ConvexLogit(Estimated):
         for name in STATISTICS:
             setattr(self, f"{name}_", getattr(optimum, name))
         self.converged_ = has_maximum
-        real = data.items[schema.real_rows(data)] if optimum.relations else data.items
-        self.dropped_ = reasons(self.feature_names_, real, optimum.relations)
+        self.dropped_ = {}
+        if optimum.relations:
+            real = data.items[schema.real_rows(data)]
+            self.dropped_ = reasons(self.feature_names_, real, optimum.relations)
         for place, value in fixed_coefficients(schema).items():
             self.coef_[place] = value
             self.dropped_[self.feature_names_[place]] = FIXED
@@ -248,7 +250,7 @@ class MNL(ConvexLogit):
         """The same equation as every other model: f(x) = x . b on standardised columns."""
         theta = np.zeros((self.schema_.width, 1, 1), np.float32)
         theta[: len(self.coef_), 0, 0] = self.coef_ * self.schema_.item_scales
-        skeleton = ZOO["mnl"].skeleton(self.schema_.width, Sizes())
+        skeleton = ZOO["mnl"].skeleton(self.schema_.width)
         return with_arrays(skeleton, {"F.theta": theta})
 
 
@@ -318,7 +320,7 @@ class LinearContextLogit(ConvexLogit):
         d, width = len(self.theta_), self.schema_.width
         theta, A = np.zeros(width, np.float32), np.zeros((width, width), np.float32)
         theta[:d], A[:d] = self.theta_, self.A_
-        skeleton = ZOO["lcl"].skeleton(width, Sizes())
+        skeleton = ZOO["lcl"].skeleton(width)
         return with_arrays(skeleton, {"w.theta": theta, "w.A": A})
 
 
