@@ -4,6 +4,7 @@ Rivals live in environments that `make bench` makes; what is not there is skippe
 """
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +24,7 @@ import large_data  # noqa: E402
 import league  # noqa: E402
 import mnl_speed  # noqa: E402
 import report  # noqa: E402
+import walk  # noqa: E402
 
 from setwise import paper  # noqa: E402
 
@@ -252,3 +254,17 @@ def test_rival_runs(tmp_path, side):
     if side in mnl_speed.sides():
         ours = report.attempt(sys.executable, "setwise_mnl.py", path, "--times", 1)
         assert found["log_likelihood"] == pytest.approx(ours["log_likelihood"], abs=1e-4)
+
+
+ABOVE_THEIR_AIM = {"compare": 24, "predict file": 27}
+
+
+def test_walks_do_not_grow_longer():
+    """The files that a common call enters; `python benchmarks/walk.py --list fit` names them."""
+    # In a process of its own: checking the types of all arrays would make it four times as long.
+    script = BENCHMARKS / "walk.py"
+    printed = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
+    found = re.findall(r"^(\S.*?) +(\d+) files", printed.stdout, re.MULTILINE)
+    most = {name: files for name, (files, _) in walk.AIMS.items()} | ABOVE_THEIR_AIM
+    assert [name for name, _ in found] == list(walk.AIMS)
+    assert {name: files for name, files in found if int(files) > most[name]} == {}

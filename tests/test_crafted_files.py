@@ -168,8 +168,16 @@ def test_a_graph_that_makes_no_sense_is_refused(files, tmp_path, name):
     assert message in refusal(scoring.load_scorer, path)
     assert time.process_time() - begin < 5
     if name != "not probabilities":  # which only who computes them can see
-        assert message in refusal(sw.load, path)
         assert message in refusal(lambda one: export_onnx(one, tmp_path / "x.onnx"), path)
+
+
+def test_an_estimator_does_not_need_the_graph_of_its_file(files, tmp_path):
+    """So a file whose graph is of another version can be mended as its error says."""
+    path = tmp_path / "crafted.setwise"
+    crafted.changed(files("mnl"), path, GRAPHS["version"][0])
+    assert "load the model and save it again" in refusal(scoring.load_scorer, path)
+    sw.load(path).save(path)
+    assert scoring.load_scorer(path).estimator == "MNL"
 
 
 def test_weights_that_are_not_numbers_are_refused(files, tmp_path):

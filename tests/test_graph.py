@@ -4,6 +4,7 @@ import json
 from typing import Any
 from unittest import mock
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import strategies as st
 
 import scored
 from setwise import InputError
-from setwise.models import Model
+from setwise.models import ZOO, Model, Sizes
+from setwise.scoring import tracing
 from setwise.scoring.graph import Builder, Graph, Operation, run
 from setwise.scoring.numpy_program import Steps, overwritten, product_of
 from setwise.scoring.operations import OPERATIONS, Spec, broadcast_shape, dot, spec_of
@@ -49,11 +51,22 @@ def test_a_graph_computes_by_hand_arithmetic():
 def test_tracing_is_deterministic_and_json_keeps_everything():
     model = scored.variants("sda")["weighed"]
     graph, arrays = traced(model, scored.WIDTH)
+    tracing._graph.cache_clear()
     assert traced(model, scored.WIDTH)[0] == graph
     assert Graph.from_json(json.loads(json.dumps(graph.to_json()))) == graph
     assert "NaN" not in json.dumps(graph.to_json(), allow_nan=False)
     assert set(graph.weights) == set(arrays)
     assert len(json.dumps(graph.to_json())) < 8000  # small beside the weights
+
+
+def test_models_that_differ_in_weights_share_a_graph_and_keep_their_arrays():
+    one, other = (ZOO["sda"].build(3, Sizes(2), jax.random.key(seed)) for seed in (0, 1))
+    (graph, arrays), (same, others) = traced(one, 3), traced(other, 3)
+    assert same is graph
+    assert arrays["F.theta"].tolist() == np.asarray(one.F.theta).tolist()
+    assert others["F.theta"].tolist() == np.asarray(other.F.theta).tolist()
+    wider = ZOO["sda"].build(3, Sizes(4), jax.random.key(0))
+    assert traced(wider, 3)[0] != graph
 
 
 @pytest.mark.parametrize("name", scored.EVERY)

@@ -15,7 +15,8 @@ from setwise._segments import log_softmax
 from setwise.choices import Encoded
 from setwise.estimators.base import held_out
 from setwise.training import maximise, newton
-from setwise.training.penalties import GRID, left_out_log_likelihoods, penalised
+from setwise.training.newton import penalised
+from setwise.training.penalties import GRID, left_out_log_likelihoods
 
 LOGITS = (sw.MNL, sw.LinearContextLogit, sw.WithinSetMNL)
 

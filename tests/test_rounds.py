@@ -7,8 +7,8 @@ import pytest
 import setwise as sw
 from setwise import _tensorfile
 from setwise._errors import InputError
-from setwise.tuning.population_trials import PopulationTrials
 from setwise.tuning.search import tune_tasks
+from setwise.tuning.trials import PopulationTrials
 from setwise.tuning.tuning_run import TuningRun
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")

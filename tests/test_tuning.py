@@ -16,10 +16,10 @@ from setwise.comparison.comparison import tune_splits
 from setwise.reports.figures import tuning_history
 from setwise.tuning import SPACES, Range, Tuning, parse, tunable, tune_tasks, with_arguments
 from setwise.tuning.options import STARTUP
-from setwise.tuning.population_trials import _Pruner
 from setwise.tuning.space import check_space
 from setwise.tuning.storage import GRACE, Storage, WorkerWatch, is_dead, this_worker
 from setwise.tuning.study import Study, distributions
+from setwise.tuning.trials import _Pruner
 from setwise.tuning.tuning_run import TuningRun
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
@@ -410,7 +410,7 @@ def test_accuracy_is_maximised_where_it_is_what_stops():
 def test_pruning_stops_trials_that_are_behind(monkeypatch):
     monkeypatch.setattr("setwise.tuning.study.STARTUP", 2)
     monkeypatch.setattr("setwise.tuning.study.WARMUP", 0)
-    monkeypatch.setattr("setwise.tuning.population_trials.EPOCHS_BETWEEN_LOOKS", 1)
+    monkeypatch.setattr("setwise.tuning.trials.EPOCHS_BETWEEN_LOOKS", 1)
     space = {"learning_rate": Range(1e-7, 1e-1, log=True)}
     tuning = Tuning(trials=12, batch=4, pruning=True, storage=None, space=space)
     found = sw.tune(SMALL, TRAIN, VALID, tuning=tuning)
@@ -492,7 +492,7 @@ def test_an_ensemble_of_a_finished_study_is_trained_again(tmp_path):
 def test_pruning_an_ensemble_stops_all_its_members(monkeypatch):
     monkeypatch.setattr("setwise.tuning.study.STARTUP", 2)
     monkeypatch.setattr("setwise.tuning.study.WARMUP", 0)
-    monkeypatch.setattr("setwise.tuning.population_trials.EPOCHS_BETWEEN_LOOKS", 1)
+    monkeypatch.setattr("setwise.tuning.trials.EPOCHS_BETWEEN_LOOKS", 1)
     model = sw.SDA(2, hidden=3, ensemble=4, training=dataclasses.replace(TINY, epochs=6))
     seen = []
 
@@ -502,7 +502,7 @@ def test_pruning_an_ensemble_stops_all_its_members(monkeypatch):
             seen.append((epoch, set(losses), set(stopped), set(self.pruned), self._trial_of))
             return stopped
 
-    monkeypatch.setattr("setwise.tuning.population_trials._Pruner", Watched)
+    monkeypatch.setattr("setwise.tuning.trials._Pruner", Watched)
     space = {"learning_rate": Range(1e-7, 1e-1, log=True)}
     found = sw.tune(model, TRAIN, VALID, tuning=Tuning(12, space, 4, pruning=True, storage=None))
     pruned = [trial for trial in found.trials if trial.pruned]
@@ -764,7 +764,7 @@ def test_trees_without_lightgbm_are_refused_before_any_trial(monkeypatch, tmp_pa
     def missing():
         raise sw.InputError("trees need LightGBM")
 
-    monkeypatch.setattr("setwise.tuning.separate_trials.lightgbm", missing)
+    monkeypatch.setattr("setwise.tuning.trials.lightgbm", missing)
     with pytest.raises(sw.InputError, match="trees need LightGBM"):
         sw.tune(TREES, TRAIN, VALID, tuning=Tuning(2, storage=tmp_path / "s.sqlite"))
     assert not (tmp_path / "s.sqlite").exists()

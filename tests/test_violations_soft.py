@@ -20,8 +20,7 @@ from setwise.metrics.pairs import LevelMatrix, Pairs
 from setwise.metrics.set_means import SetMean, bootstrap, bootstrap_interval
 from setwise.models import ZOO, Ensemble
 from setwise.violations import Violations, soft, violation_capacity
-from setwise.violations.influences import influence
-from setwise.violations.soft import soft_violations
+from setwise.violations.soft import influence, soft_violations
 from test_violations import (
     DECOY,
     RIVAL,

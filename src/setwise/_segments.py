@@ -6,7 +6,7 @@ NumPy only; ``_masked`` has the like for sets that are padded to a common size, 
 
 import numpy as np
 
-from setwise._shapes import Float, Int, Shaped
+from setwise._shapes import Bool, Float, Int, Shaped
 
 Offsets = Int[np.ndarray, " sets_and_one"]
 Rows = Shaped[np.ndarray, "rows *rest"]
@@ -72,6 +72,21 @@ def maxima(values: Rows, offsets: Offsets) -> Sets:
 def minima(values: Rows, offsets: Offsets) -> Sets:
     """The smallest value of each set; of flags, whether all are true."""
     return np.minimum.reduceat(values, offsets[:-1])
+
+
+def predicted(scores: Float[np.ndarray, " rows"], offsets: Offsets) -> Bool[np.ndarray, " rows"]:
+    """True for the best item of each set (the first of equals, so that there is exactly one).
+
+    >>> predicted(np.array([1.0, 2.0, 5.0, 5.0]), np.array([0, 2, 4])).tolist()
+    [False, True, True, False]
+    """
+    best = scores == spread(maxima(scores, offsets), offsets)
+    places = np.flatnonzero(best)
+    sets = np.searchsorted(offsets, places, side="right") - 1
+    first = places[np.concatenate([[True], sets[1:] != sets[:-1]])]
+    chosen = np.zeros(len(scores), bool)
+    chosen[first] = True
+    return chosen
 
 
 def centred(values: Rows, offsets: Offsets) -> Rows:

@@ -165,6 +165,8 @@ class Schema:
         ]
         for one in [*items, *context]:
             levels = choices.levels(one.feature.column)
+            if not len(levels):
+                continue
             one.warn_of_one_level(levels, choices.rare)
             odd = look_alikes(one.feature.column, levels)
             if odd is not None:

@@ -84,7 +84,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _opened(table: str, form: "CsvFormat") -> tuple[Any, dict[str, Any]]:
+def _opened(table: str, form: "CsvFormat | None") -> tuple[Any, dict[str, Any]]:
     """A data set's table and roles, or the path of a file with none."""
     from setwise import datasets
     from setwise.choices.table_files import is_there
@@ -93,7 +93,7 @@ def _opened(table: str, form: "CsvFormat") -> tuple[Any, dict[str, Any]]:
     if is_dataset(table):
         roles = datasets.roles(table)
         return read_table(table), {name: roles[name] for name in ("set", "chosen", "items")}
-    if form != type(form)():  # a frame, since the doctor opens plain CSV files only
+    if form is not None:  # a frame, since the doctor opens plain CSV files only
         return read_table(table, form), {}
     if not is_there(table):
         read_table(table)  # which says what is there instead

@@ -1,5 +1,6 @@
 """The command ``setwise predict``."""
 
+import os.path
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ from setwise.cli.cluster import executor as executor_of
 from setwise.cli.source import TABLE_HELP, Decimal, Encoding, Json, Sep
 
 if TYPE_CHECKING:
-    from setwise.scoring.row_predictions import RowModel
+    from setwise.scoring.scorer import RowModel
 
 ModelFile = Annotated[Path, typer.Argument(help="A model file written by 'setwise fit'.")]
 
@@ -45,14 +46,13 @@ def predict(
     from setwise._errors import InputError
     from setwise.choices import read_like
     from setwise.choices.reading import is_wide
-    from setwise.choices.table_files import is_there
     from setwise.cli.tables import check_table, csv_format, is_data_file, read_table, write_table
     from setwise.scoring.prediction import predict_file
-    from setwise.scoring.row_predictions import Predictions, warn_of_replaced
+    from setwise.scoring.scorer import Predictions, warn_of_replaced
     from setwise.scoring.wide_tables import predict_wide
 
     form = csv_format(table, sep, decimal, encoding)
-    if is_there(table) and Path(table).is_dir():
+    if os.path.isdir(table):
         _predict_folder(model, Path(table), out, cluster)
         return
     if cluster is not None:

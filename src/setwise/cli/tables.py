@@ -12,10 +12,12 @@ from setwise.choices.table_files import CsvFormat, is_csv, is_there, read_file
 
 def csv_format(
     table: str | None, sep: str | None, decimal: str | None, encoding: str | None
-) -> CsvFormat:
-    """How a CSV file is written; an error if the options are given for anything else."""
+) -> CsvFormat | None:
+    """How a CSV file is written, as far as options say it; an error for anything else."""
+    if (sep, decimal, encoding) == (None, None, None):
+        return None
     form = CsvFormat(sep, decimal, encoding)
-    if form != CsvFormat() and (table is None or is_dataset(table) or not is_csv(Path(table))):
+    if table is None or is_dataset(table) or not is_csv(Path(table)):
         raise InputError("--sep, --decimal and --encoding are for CSV files; leave them out")
     return form
 

@@ -4,17 +4,23 @@ from setwise.estimators.auto import Auto, AutoMember, AutoSummary
 from setwise.estimators.base import Estimator
 from setwise.estimators.basic import RandomChoice, SingleFeature
 from setwise.estimators.boosting import BoostedLogit, LambdaMART
-from setwise.estimators.catalogue import CATALOGUE, Entry, configured, everyone, named, zoo
-from setwise.estimators.fit_many import fit_together
-from setwise.estimators.loading import CLASSES, load
-from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL
+from setwise.estimators.catalogue import (
+    CATALOGUE,
+    CLASSES,
+    Entry,
+    configured,
+    everyone,
+    load,
+    named,
+    zoo,
+)
+from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL, reference_mnl
 from setwise.estimators.mixed import MixedMNL
 from setwise.estimators.nested import NestedLogit
 from setwise.estimators.networks import SDA, SDE, SDW, ChoiceModel
 from setwise.estimators.rankers import AdaRank, SVMRank
-from setwise.estimators.reference_mnl import reference_mnl
 from setwise.estimators.summary import Summary
-from setwise.estimators.trained import TrainedEstimator
+from setwise.estimators.trained import TrainedEstimator, fit_together
 
 __all__ = [
     "CATALOGUE",

@@ -23,7 +23,7 @@ from setwise.doctor.leaks import giveaways
 from setwise.metrics import Metrics, Outcomes, predicted
 from setwise.models import Model
 from setwise.scoring.model_file import Artifact
-from setwise.scoring.row_predictions import warn_of_replaced
+from setwise.scoring.scorer import warn_of_replaced
 from setwise.scoring.tracing import traced
 from setwise.scoring.wide_tables import predict_wide
 from setwise.training import row_log_probabilities

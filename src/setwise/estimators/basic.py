@@ -21,7 +21,7 @@ from setwise._tensorfile import with_arrays
 from setwise.choices import Choices, Encoded, Schema
 from setwise.estimators.base import FEWEST_SETS, Estimator, warn_if_perfect
 from setwise.metrics import Ranks
-from setwise.models import ZOO, Aggregation, Sizes
+from setwise.models import ZOO, Aggregation
 from setwise.scoring.model_file import Artifact
 
 Direction = Literal["ascending", "descending"]
@@ -79,7 +79,7 @@ class LinearScorer(Estimator):
     def _model(self) -> Aggregation:
         theta = np.zeros((self.schema_.width, 1, 1), np.float32)
         theta[: len(self.coef_), 0, 0] = self.coef_ / self.temperature_
-        skeleton = ZOO["mnl"].skeleton(self.schema_.width, Sizes())
+        skeleton = ZOO["mnl"].skeleton(self.schema_.width)
         return with_arrays(skeleton, {"F.theta": theta})
 
     def _to_artifact(self) -> Artifact:

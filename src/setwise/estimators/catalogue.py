@@ -1,17 +1,28 @@
-"""The zoo as users see it: every model by name, what it is, and the estimator that fits it."""
+"""The zoo as users see it: every model by name, what it is, and the estimator that fits it.
+
+Model files hold the names of estimators, so that loading one is here too.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
+import jax
+import jax.numpy as jnp
+import numpy as np
+
 from setwise._arguments import instance, one_of, text
+from setwise._arguments import path as check_path
 from setwise._errors import InputError
+from setwise._tensorfile import made_elsewhere
 from setwise.estimators.auto import Auto
 from setwise.estimators.base import Estimator
 from setwise.estimators.basic import RandomChoice, SingleFeature
 from setwise.estimators.boosting import BoostedLogit, LambdaMART
 from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL
+from setwise.estimators.maximum_likelihood import Estimated
 from setwise.estimators.mixed import MixedMNL
 from setwise.estimators.nested import NestedLogit
 from setwise.estimators.networks import SDA, SDE, SDW, ChoiceModel
@@ -19,6 +30,7 @@ from setwise.estimators.rankers import AdaRank, SVMRank
 from setwise.estimators.trained import TrainedEstimator
 from setwise.models import ZOO, About, Sizes
 from setwise.models.zoo import ABLATIONS, CLASSICAL
+from setwise.scoring.model_file import Artifact
 from setwise.training import Training
 
 Make = Callable[[], Estimator]
@@ -234,3 +246,60 @@ def configured(
         estimator.set_training(**changed)
     estimator.check_arguments()
     return estimator
+
+
+# Model files
+
+CLASSES: Mapping[str, type[Estimator]] = {
+    cls.__name__: cls
+    for cls in (
+        MNL, SDW, SDE, SDA, ChoiceModel, LinearContextLogit, WithinSetMNL, NestedLogit, MixedMNL,
+        SVMRank, AdaRank, SingleFeature, RandomChoice, LambdaMART, BoostedLogit, Auto,
+    )
+}  # fmt: skip
+"""Estimators by the name that a model file holds."""
+
+MAY_BE_UNKNOWN = ("covariance",)
+"""Arrays in which a number that was not identified is NaN."""
+
+
+def load(path: str | Path) -> Estimator:
+    """Read a model file that :meth:`Estimator.save` wrote, as an estimator.
+
+    :func:`setwise.scoring.load_scorer` reads the same file as a scorer, which needs no JAX.
+    """
+    check_path("path", path)
+    artifact = Artifact.read(path, with_graph=False)  # an estimator makes it anew
+    if artifact.estimator not in CLASSES:
+        raise InputError(
+            f"{path} holds a model '{artifact.estimator}', which this setwise does not know; "
+            "upgrade setwise"
+        )
+    with made_elsewhere(path, "model"):
+        _check_arrays(artifact)
+        estimator = CLASSES[artifact.estimator].from_artifact(artifact)
+        _check_model(estimator)
+    return estimator
+
+
+def _check_arrays(artifact: Artifact) -> None:
+    """Refuse arrays of weights that are not finite numbers."""
+    for name, array in artifact.arrays.items():
+        unknown = name in MAY_BE_UNKNOWN or name == "trees/threshold"  # which may be infinite
+        if array.dtype.kind == "f" and not unknown and not np.isfinite(array).all():
+            raise InputError(f"the array '{name}' has values that are not finite numbers")
+
+
+def _check_model(estimator: Estimator) -> None:
+    """Refuse a model whose arrays do not fit together, or do not fit its columns."""
+    if isinstance(estimator, Estimated):
+        count = len(estimator.parameter_names_)
+        if estimator.covariance_.shape != (count, count) or estimator.identified_.shape != (count,):
+            raise InputError(f"the standard errors are not those of {count} parameters")
+    if isinstance(estimator, TrainedEstimator) or not estimator.has_jax_model:
+        return  # the arrays of the former were compared with their blueprint
+    items = jax.ShapeDtypeStruct((3, estimator.schema_.width), jnp.float32)
+    present = jax.ShapeDtypeStruct((3,), jnp.bool_)
+    scores = jax.eval_shape(estimator.model_.scores, items, present)
+    if (scores.shape, scores.dtype) != ((3,), jnp.float32):
+        raise InputError(f"the model gives {scores.dtype} of shape {scores.shape} for 3 items")

@@ -1,19 +1,21 @@
 """Logits that are linear in their columns, solved exactly: MNL, with set means, within sets."""
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Float32
 
 from setwise import _segments
-from setwise._arguments import number, or_word
+from setwise._arguments import checked, number, or_word
+from setwise._errors import InputError
 from setwise._tensorfile import with_arrays
 from setwise.choices import Choices, Encoded, Schema, Utility
 from setwise.doctor.derived import derived
-from setwise.estimators.base import held_out
+from setwise.estimators.base import Estimator, fitted, held_out, is_choices, trainable
 from setwise.estimators.maximum_likelihood import (
     FIXED,
     STATISTICS,
@@ -29,10 +31,12 @@ from setwise.estimators.maximum_likelihood import (
     without_context,
 )
 from setwise.estimators.summary import Summary, reasons
-from setwise.models import ZOO, Model, Sizes
+from setwise.models import ZOO, Model
 from setwise.models.within_set import WithinSet, within_set
 from setwise.training.likelihood import by_set
-from setwise.training.penalties import by_leave_one_out, by_validation, penalised
+from setwise.training.newton import penalised
+from setwise.training.penalties import by_leave_one_out, by_validation
+from setwise.training.shards import stays_on_disk
 
 LEAST = 1.0  # the weakest penalty of fits that have no maximum without one
 ROUNDING = 1e-12  # a set's mean this near to zero, in standardised units, is zero
@@ -84,8 +88,10 @@ class ConvexLogit(Estimated):
         for name in STATISTICS:
             setattr(self, f"{name}_", getattr(optimum, name))
         self.converged_ = has_maximum
-        real = data.items[schema.real_rows(data)] if optimum.relations else data.items
-        self.dropped_ = reasons(self.feature_names_, real, optimum.relations)
+        self.dropped_ = {}
+        if optimum.relations:
+            real = data.items[schema.real_rows(data)]
+            self.dropped_ = reasons(self.feature_names_, real, optimum.relations)
         for place, value in fixed_coefficients(schema).items():
             self.coef_[place] = value
             self.dropped_[self.feature_names_[place]] = FIXED
@@ -248,7 +254,7 @@ class MNL(ConvexLogit):
         """The same equation as every other model: f(x) = x . b on standardised columns."""
         theta = np.zeros((self.schema_.width, 1, 1), np.float32)
         theta[: len(self.coef_), 0, 0] = self.coef_ * self.schema_.item_scales
-        skeleton = ZOO["mnl"].skeleton(self.schema_.width, Sizes())
+        skeleton = ZOO["mnl"].skeleton(self.schema_.width)
         return with_arrays(skeleton, {"F.theta": theta})
 
 
@@ -318,7 +324,7 @@ class LinearContextLogit(ConvexLogit):
         d, width = len(self.theta_), self.schema_.width
         theta, A = np.zeros(width, np.float32), np.zeros((width, width), np.float32)
         theta[:d], A[:d] = self.theta_, self.A_
-        skeleton = ZOO["lcl"].skeleton(width, Sizes())
+        skeleton = ZOO["lcl"].skeleton(width)
         return with_arrays(skeleton, {"w.theta": theta, "w.A": A})
 
 
@@ -369,3 +375,41 @@ class WithinSetMNL(ConvexLogit):
 def _pad(scales: Float[np.ndarray, " d"], times: int) -> Float[np.ndarray, " p"]:
     """The scales of d columns, followed by ones for columns that have no unit."""
     return np.concatenate([scales, np.ones((times - 1) * len(scales))])
+
+
+@checked(estimator=fitted, choices=is_choices)
+def reference_mnl(estimator: Estimator, choices: Choices) -> Float32[np.ndarray, " d"]:
+    """The weights of an MNL of the sets that a model learned from, on the same encoded columns.
+
+    Args:
+        estimator: a fitted model.
+        choices: what it was fitted to; where it held sets out by itself, the MNL learns without
+            them too. They are gone through several times, so that those which are too large to
+            keep in memory are refused.
+
+    >>> import setwise as sw
+    >>> choices = sw.datasets.generate("mnl", sets=200, items=4, features=2).choices
+    >>> model = sw.WithinSetMNL().fit(choices)
+    >>> len(reference_mnl(model, choices))
+    2
+    """
+    if stays_on_disk(choices):
+        raise InputError(
+            "the data stay on disk, and an MNL would read them many times more; fit one to a part "
+            "of them (--max-sets), and show it with 'setwise serve --reference'"
+        )
+    for sets in _learned_from(estimator, choices):
+        if Schema.fit(sets) == estimator.schema_:
+            mnl = MNL().fit(sets)
+            return (mnl.coef_ * mnl.schema_.item_scales).astype(np.float32)
+    raise InputError(
+        "these are not the sets that the model learned from: their columns have another mean or "
+        "scale; give those of fit"
+    )
+
+
+def _learned_from(estimator: Estimator, choices: Choices) -> Iterator[Choices]:
+    yield trainable(choices)
+    train, validation = estimator.parts_of_fit(choices)
+    if validation is not None:
+        yield train

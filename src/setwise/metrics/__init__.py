@@ -1,5 +1,6 @@
 """Measures of predictions: of one model on choices, and means over sets with their intervals."""
 
+from setwise._segments import predicted
 from setwise.metrics.measures import (
     CALIBRATION_BINS,
     HIGHER_IS_BETTER,
@@ -8,7 +9,6 @@ from setwise.metrics.measures import (
     Ranks,
     Reliability,
     measure,
-    predicted,
     standard_error,
 )
 from setwise.metrics.set_means import SetMean, bootstrap_interval

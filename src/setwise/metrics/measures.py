@@ -13,7 +13,7 @@ import numpy as np
 from setwise import _segments
 from setwise._errors import InputError
 from setwise._page import notebook_html
-from setwise._shapes import Bool, Float, Int
+from setwise._shapes import Float, Int
 
 HIGHER_IS_BETTER: Mapping[str, bool] = {
     "top1": True,
@@ -264,19 +264,6 @@ def _check_places(
             f"{int(sizes[at])} items; places count from 0",
             set=at,
         )
-
-
-def predicted(
-    scores: Float[np.ndarray, " rows"], offsets: Int[np.ndarray, " sets_and_one"]
-) -> Bool[np.ndarray, " rows"]:
-    """True for the best item of each set (the first of equals, so that there is exactly one)."""
-    best = scores == _segments.spread(_segments.maxima(scores, offsets), offsets)
-    places = np.flatnonzero(best)
-    sets = np.searchsorted(offsets, places, side="right") - 1
-    first = places[np.concatenate([[True], sets[1:] != sets[:-1]])]
-    chosen = np.zeros(len(scores), bool)
-    chosen[first] = True
-    return chosen
 
 
 def standard_error(values: Float[np.ndarray, " sets"], share: Float[np.ndarray, " sets"]) -> float:

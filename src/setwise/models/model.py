@@ -6,6 +6,7 @@ whose gradients stay finite, are here too.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import equinox as eqx
@@ -138,7 +139,8 @@ class Blueprint(ABC):
         """:meth:`build` from a seed, as one compiled program instead of dozens of small ones."""
         return self.build(features, sizes, jax.random.key(seed))
 
-    def skeleton(self, features: int, sizes: Sizes) -> Model:
+    @lru_cache(maxsize=256)  # noqa: B019 (blueprints are few, and live for ever)
+    def skeleton(self, features: int, sizes: Sizes = Sizes()) -> Model:  # noqa: B008 (frozen)
         """The model with shapes in place of weights, for callers that have the weights already."""
         return eqx.filter_eval_shape(lambda: self.build(features, sizes, jax.random.key(0)))
 

@@ -76,10 +76,11 @@ class Artifact:
         return replace(self, graph=graph, constants=constants)
 
     @classmethod
-    def read(cls, path: str | Path) -> "Artifact":
+    def read(cls, path: str | Path, *, with_graph: bool = True) -> "Artifact":
         """Read a model file; a truncated, altered or foreign one is refused.
 
-        So is one that was made to do harm: whatever it says is checked before it is used.
+        So is one that was made to do harm: whatever it says is checked before it is used. Without
+        ``with_graph`` the graph is left out, for readers that have no use for it.
         """
         arrays, meta = _tensorfile.read(path, "model")
         with made_elsewhere(path, "description"):
@@ -93,7 +94,7 @@ class Artifact:
             )  # fmt: skip
             artifact._check_reference()
         plain = meta.get("graph")  # older files have none
-        if plain is None:
+        if plain is None or not with_graph:
             return artifact
         with made_elsewhere(path, "graph"):
             graph = Graph.from_json(plain)

@@ -19,7 +19,7 @@ from setwise._errors import InputError
 from setwise._executor import Executor, Send, SerialExecutor, Shared
 from setwise._files import cannot_write, locked, make_folder, refuse_read, whole_file
 from setwise.scoring.prediction import predict_file
-from setwise.scoring.row_predictions import RowModel
+from setwise.scoring.scorer import RowModel
 
 RECORDS = ".setwise"
 UNFINISHED = ".unfinished-"

@@ -25,7 +25,7 @@ from setwise._shapes import Int
 from setwise.choices import Choices, Schema, open_choices, read_like
 from setwise.choices.reading import is_wide
 from setwise.choices.stored import SUFFIX
-from setwise.scoring.row_predictions import ADDED, Predictions, RowModel, warn_of_replaced
+from setwise.scoring.scorer import ADDED, Predictions, RowModel, warn_of_replaced
 from setwise.scoring.wide_tables import predict_wide
 
 ROWS_PER_CHUNK = 250_000

@@ -6,6 +6,7 @@ items, it becomes JAX's list of primitive operations; these become the few plain
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, cast
 
 import equinox as eqx
@@ -14,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import export
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, Var
+from jax.tree_util import PyTreeDef
 
 from setwise import _masked
 from setwise._errors import InputError
@@ -25,6 +27,9 @@ from setwise.scoring.operations import OPERATIONS, Dimension, OperationType, Spe
 SIMPLE = {primitive: row for row in OPERATIONS.values() for primitive in row.primitives}
 """The operations of primitives that need no rule of their own."""
 UNCHANGED = ("stop_gradient", "copy", "copy_p")
+
+Leaves = tuple[Any, ...]
+Weights = tuple[tuple[str, Spec], ...]
 
 
 def traced(model: Model, width: int) -> tuple[Graph, dict[str, np.ndarray]]:
@@ -39,28 +44,42 @@ def traced(model: Model, width: int) -> tuple[Graph, dict[str, np.ndarray]]:
     (['reshape', 'dot'], ['F.theta'])
     """
     arrays, rest = eqx.partition(model, eqx.is_array)
-    leaves, structure = jax.tree.flatten(arrays)
+    structure = jax.tree.structure(arrays)
+    plain, outline = jax.tree.flatten(rest)
+    named = named_arrays(model)
+    specs = tuple((name, _spec_of(array)) for name, array in named.items())
+    graph, constants = _graph(structure, outline, tuple(plain), specs, width)
+    return graph, {name: (named | constants)[name] for name in sorted(graph.weights)}
+
+
+@lru_cache(maxsize=64)
+def _graph(
+    structure: PyTreeDef, outline: PyTreeDef, plain: Leaves, weights: Weights, width: int
+) -> tuple[Graph, dict[str, np.ndarray]]:
+    """The graph of all models that differ in the values of their weights only, and its constants.
+
+    A model's arrays fit ``structure``, and what else it holds is ``plain`` in ``outline``.
+    """
 
     def log_probabilities(leaves: list[Any], items: Any, present: Any) -> Any:
+        rest = jax.tree.unflatten(outline, plain)
         whole = eqx.combine(jax.tree.unflatten(structure, leaves), rest)
         return jax.vmap(lambda x, p: _masked.log_softmax(whole.scores(x, p), p))(items, present)
 
     sets, items = export.symbolic_shape("sets, items")
     closed = jax.make_jaxpr(log_probabilities)(
-        [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in leaves],
+        [jax.ShapeDtypeStruct(spec.shape, spec.dtype) for _, spec in weights],
         jax.ShapeDtypeStruct((sets, items, width), jnp.float32),
         jax.ShapeDtypeStruct((sets, items), jnp.bool_),
     )
-    named = named_arrays(model)
     lowering = _Lowering()
-    given = [lowering.build.given("weight", name, _spec_of(a)) for name, a in named.items()]
+    given = [lowering.build.given("weight", name, spec) for name, spec in weights]
     features = Spec(("sets", "items", width), "float32")
     given.append(lowering.build.given("input", "items", features))
     given.append(lowering.build.given("input", "present", Spec(("sets", "items"), "bool")))
     (result,) = lowering.inlined(closed, given)
     result = lowering.whole(result, ("sets", "items"))
-    graph = lowering.build.graph(result)
-    return graph, {name: (named | lowering.constants)[name] for name in sorted(graph.weights)}
+    return lowering.build.graph(result), lowering.constants
 
 
 class _Lowering:

@@ -10,7 +10,7 @@ from setwise.choices import Choices, Table, open_table, read_like
 from setwise.choices.layout import numbered
 from setwise.choices.reading import is_wide
 from setwise.choices.tables import listed
-from setwise.scoring.row_predictions import Predictions, RowModel, warn_of_replaced
+from setwise.scoring.scorer import Predictions, RowModel, warn_of_replaced
 
 
 def predict_wide(model: RowModel, table: Any) -> Any:

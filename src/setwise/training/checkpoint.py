@@ -1,19 +1,16 @@
-"""The whole state of a fit, and its checkpoint: a killed fit resumes to the identical result."""
+"""The state of a fit in a file: a killed fit resumes to the identical result."""
 
 import hashlib
 import json
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from setwise import _tensorfile
 from setwise._arguments import check_all, each, instance, whole
@@ -22,46 +19,10 @@ from setwise._files import WriteError, make_folder, unfinished
 from setwise._tensorfile import made_elsewhere, named_arrays, with_arrays
 from setwise.choices import Encoded, Encoding
 from setwise.models import Model
-from setwise.training.epoch import State, taken
 from setwise.training.processes import Group
-from setwise.training.stopping import Stopping
+from setwise.training.stopping import Stopping, TrainingProgress
 
 SECONDS_BETWEEN_CHECKPOINTS = 2.0
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingProgress:
-    """Everything that changes from epoch to epoch; arrays have the axes (streams, lanes).
-
-    ``losses`` and ``steps`` are of the epoch that has begun: the sum of the losses of its steps so
-    far, and how many steps that were. ``shards`` of it are done. ``history`` and ``diverged`` go by
-    the members' numbers.
-    """
-
-    state: State
-    best: Model
-    stopping: Stopping
-    losses: Float[np.ndarray, "streams lanes"]
-    steps: Int[np.ndarray, "streams lanes"]
-    shards: int = 0
-    history: Mapping[int, tuple[dict[str, int | float], ...]] = field(default_factory=dict)
-    diverged: frozenset[int] = frozenset()
-
-    @classmethod
-    def start(
-        cls, state: State, best: Model, members: Bool[np.ndarray, "streams lanes"]
-    ) -> "TrainingProgress":
-        """Before the first epoch; lanes without a member are spare."""
-        losses, steps = np.zeros(members.shape), np.zeros(members.shape, np.int64)
-        return cls(state, best, Stopping.start(members), losses, steps)
-
-    def at(self, places: tuple[np.ndarray, ...]) -> "TrainingProgress":
-        """The progress of the models at these places (streams, lanes), between two epochs."""
-        state, best = taken((self.state, self.best), tuple(map(jnp.asarray, places)))
-        return replace(
-            self, state=state, best=best, stopping=self.stopping.at(places),
-            losses=self.losses[places], steps=self.steps[places],
-        )  # fmt: skip
 
 
 def fingerprint(model: Model | None, data: Iterable[Encoded | Encoding], settings: object) -> str:
@@ -135,8 +96,6 @@ def of_first(
     group: Group, start: TrainingProgress, make: Callable[[], TrainingProgress]
 ) -> TrainingProgress:
     """The progress that the group's first process makes, on all; ``start`` says what it is like."""
-    if group.size == 1:
-        return make()
 
     def packed() -> bytes:
         made = make()

@@ -281,3 +281,8 @@ def _inverse(hessian: Float[np.ndarray, "d d"]) -> Float[np.ndarray, "d d"]:
     unit = np.where(unit > 0, unit, 1.0)
     both = np.outer(unit, unit)
     return np.linalg.pinv(hessian / both, hermitian=True) / both
+
+
+def penalised(data: Encoded, l2: float, start: Float[np.ndarray, " d"] | None = None) -> Optimum:
+    """The maximum of the penalised likelihood; of the likelihood itself where l2 is 0."""
+    return maximise(data, l2 * data.items.var(0) if l2 > 0 else None, start)

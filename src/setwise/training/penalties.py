@@ -16,16 +16,11 @@ from jaxtyping import Float, Int, Shaped
 
 from setwise import _segments
 from setwise.choices import Encoded
-from setwise.training.newton import Optimum, maximise
+from setwise.training.newton import Optimum, penalised
 
 GRID = (10_000.0, 1_000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.1)
 """The values tried, from the strongest: each fit begins where the one before ended."""
 NUMBERS_AT_ONCE = 2_000_000  # bounds the memory of the systems that are solved together
-
-
-def penalised(data: Encoded, l2: float, start: Float[np.ndarray, " d"] | None = None) -> Optimum:
-    """The maximum of the penalised likelihood; of the likelihood itself where l2 is 0."""
-    return maximise(data, l2 * data.items.var(0) if l2 > 0 else None, start)
 
 
 def along_grid(data: Encoded, least: float = 0.0) -> Iterator[tuple[float, Optimum]]:

@@ -15,7 +15,6 @@ from setwise._errors import InputError
 from setwise._executor import Executor, Send, Shared
 from setwise.choices import Encoded, Encoding
 from setwise.models import Blueprint, Model, Sizes
-from setwise.training.checkpoint import TrainingProgress
 from setwise.training.options import Options
 from setwise.training.population_plan import (
     GivenModel,
@@ -29,7 +28,7 @@ from setwise.training.population_plan import (
     plan,
 )
 from setwise.training.processes import alone
-from setwise.training.stopping import Fit
+from setwise.training.stopping import Fit, TrainingProgress
 from setwise.training.trainer import OnShard, Prune, Trainer, train_members
 
 OnEpoch = Callable[[Mapping[str, int | float]], None]

@@ -1,13 +1,19 @@
-"""Early stopping as a pure state machine (no clock, no files, no model), and how training ended."""
+"""How far training is, and how it ended; early stopping is a pure state machine.
+
+There is no clock and no file here: :mod:`setwise.training.checkpoint` keeps the state in one.
+"""
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from setwise.choices import Encoded, Encoding
 from setwise.models import Model
+from setwise.training.epoch import State, taken
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +63,41 @@ class Stopping:
         each = (self.best, self.best_epoch, self.active, self.improved)
         best, best_epoch, active, improved = (values[places] for values in each)
         return Stopping(best, best_epoch, active, improved, self.epoch)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingProgress:
+    """Everything that changes from epoch to epoch; arrays have the axes (streams, lanes).
+
+    ``losses`` and ``steps`` are of the epoch that has begun: the sum of the losses of its steps so
+    far, and how many steps that were. ``shards`` of it are done. ``history`` and ``diverged`` go by
+    the members' numbers.
+    """
+
+    state: State
+    best: Model
+    stopping: Stopping
+    losses: Float[np.ndarray, "streams lanes"]
+    steps: Int[np.ndarray, "streams lanes"]
+    shards: int = 0
+    history: Mapping[int, tuple[dict[str, int | float], ...]] = field(default_factory=dict)
+    diverged: frozenset[int] = frozenset()
+
+    @classmethod
+    def start(
+        cls, state: State, best: Model, members: Bool[np.ndarray, "streams lanes"]
+    ) -> "TrainingProgress":
+        """Before the first epoch; lanes without a member are spare."""
+        losses, steps = np.zeros(members.shape), np.zeros(members.shape, np.int64)
+        return cls(state, best, Stopping.start(members), losses, steps)
+
+    def at(self, places: tuple[np.ndarray, ...]) -> "TrainingProgress":
+        """The progress of the models at these places (streams, lanes), between two epochs."""
+        state, best = taken((self.state, self.best), tuple(map(jnp.asarray, places)))
+        return replace(
+            self, state=state, best=best, stopping=self.stopping.at(places),
+            losses=self.losses[places], steps=self.steps[places],
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

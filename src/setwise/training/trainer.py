@@ -19,7 +19,7 @@ from jaxtyping import Float, Int, Shaped
 from setwise.choices import Encoded
 from setwise.models import Model
 from setwise.training import checkpoint, epoch
-from setwise.training.checkpoint import CheckpointFile, TrainingProgress
+from setwise.training.checkpoint import CheckpointFile
 from setwise.training.epoch import EpochBatches, EpochProgram, Hyper, State
 from setwise.training.evaluation import Validation
 from setwise.training.options import Options
@@ -34,7 +34,7 @@ from setwise.training.shards import (
     in_step,
     one_width,
 )
-from setwise.training.stopping import Fit
+from setwise.training.stopping import Fit, TrainingProgress
 
 Prune = Callable[[int, Mapping[int, float]], Collection[int]]
 """From an epoch and the validation losses of the members in training, those that should stop."""
@@ -343,7 +343,8 @@ def train_members(
         if on_shard is not None:
             on_shard(partial.stopping.epoch + 1, partial.shards, trainer.shards)
 
-    progress = checkpoint.of_first(trainer.group, start, begin)
+    group = trainer.group
+    progress = begin() if group.size == 1 else checkpoint.of_first(group, start, begin)
     try:
         while progress.stopping.active.any():
             smaller = trainer.compacted(progress) if path is None else None

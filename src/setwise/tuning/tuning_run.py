@@ -32,11 +32,10 @@ from setwise.models import Model
 from setwise.training import Fit, Task
 from setwise.training.checkpoint import fingerprint
 from setwise.tuning.options import OnTrials, Tuning
-from setwise.tuning.population_trials import Learned, Learner, PopulationTrials
-from setwise.tuning.separate_trials import SeparateTrials
 from setwise.tuning.space import check_space, with_arguments
 from setwise.tuning.storage import Storage, heartbeat
 from setwise.tuning.study import Study
+from setwise.tuning.trials import Learned, Learner, PopulationTrials, SeparateTrials
 
 SCORED = "as returned"  # part of a study's name: studies that scored single members are others
 

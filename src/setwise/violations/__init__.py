@@ -1,6 +1,6 @@
 """Violations of IIA: how often the choice between some items depends on the others.
 
-In fitted models: ``capacity`` (kappa, also by correctness region), ``soft`` and ``influences``. In
+In fitted models: ``capacity`` (kappa, also by correctness region) and ``soft`` (with influence). In
 data: ``iia_tests`` (with ``likelihood_ratio``, ``fewer_items`` and ``verdict``). The effects that
 break IIA: ``effects``. Intervals come from :mod:`setwise.metrics.set_means`.
 """
@@ -21,8 +21,7 @@ from setwise.violations.effects import (
     decoy_grid,
 )
 from setwise.violations.iia_tests import METHODS, iia_test
-from setwise.violations.influences import Influence, influence
-from setwise.violations.soft import SoftViolations, soft_violations
+from setwise.violations.soft import Influence, SoftViolations, influence, soft_violations
 from setwise.violations.verdict import IIATest
 
 __all__ = [
