@@ -20,6 +20,7 @@ from setwise.estimators.base import FEWEST_SETS, Estimator, held_out, warn_if_pe
 from setwise.estimators.boosting import CERTAIN, BoostedLogit, tree_skeleton
 from setwise.estimators.logit import MNL, ConvexLogit, LinearContextLogit, WithinSetMNL
 from setwise.estimators.networks import SDA, SDA_KINDS
+from setwise.metrics.measures import standard_error
 from setwise.models import ZOO, BoostedTrees, Ensemble, Model, Sizes
 from setwise.scoring.model_file import Artifact
 from setwise.training import Fit, Interrupted, Task, fit_population, resident_or_streamed
@@ -40,6 +41,8 @@ MOST_PRODUCTS, MOST_NUMBERS = 300, 50_000_000
 or of numbers in all of them, it is left out."""
 FEWEST_ROWS = 50
 """Of a training part for trees: their leaves have up to 20 rows at least."""
+CHANCE, CERTAINTY = 2.0, 4.0
+"""Standard errors: a gain over the logit of fewer may be chance, and of more is trusted in full."""
 FOR_TREES = 0.4
 """The share of a time budget that logits and trees may take."""
 TO_COMPILE = 25.0
@@ -172,10 +175,14 @@ class Auto(Estimator):
     selection: members that add nothing get none, and cost nothing in prediction.
 
     With ``fit(train, validation=valid)`` members learn from ``train``, and ``valid`` stops and
-    weighs them. Without a validation part they are cross-fitted: the sets (whole groups, where a
-    group column was read) are divided into four folds, each member is fitted four times without one
-    of them, and predictions are averaged. So all data train. With more than 20,000 sets a fifth is
-    held out instead.
+    weighs them. Where few sets choose the weights, their gain over the MNL may be chance: below two
+    of its standard errors the MNL alone is kept, from four on the weights are, and in between a
+    mixture of both.
+
+    Without a validation part members are cross-fitted: the sets (whole groups, where a group column
+    was read) are divided into four folds, each member is fitted four times without one of them, and
+    predictions are averaged. So all data train. With more than 20,000 sets a fifth is held out
+    instead.
 
     Args:
         time_budget: seconds that ``fit`` may take; None sets no limit. With little time members
@@ -328,11 +335,13 @@ class Auto(Estimator):
         weights = np.zeros(len(candidates))
         weights[sound] = select(log_p[sound], weight_of_sets)
         share = weight_of_sets / weight_of_sets.sum()
+        if sound[0]:
+            weights = beyond_chance(log_p, weights, share)
         self.members_ = [
             AutoMember(one.name, float(weight), -float(one.log_p @ share), one.seconds)
             for one, weight in zip(candidates, weights, strict=True)
         ]
-        mixed = np.logaddexp.reduce(log_p[weights > 0] + np.log(weights[weights > 0])[:, None], 0)
+        mixed = mixture(log_p, weights)
         self.validation_nll_, self.validation_sets_ = -float(mixed @ share), len(mixed)
         kept = [(one, weight) for one, weight in zip(candidates, weights, strict=True) if weight]
         models = [model for one, _ in kept for model in one.models]
@@ -378,6 +387,41 @@ class Auto(Estimator):
             setattr(estimator, f"{name}_", fitted[name])
         estimator.model_ = _from_file(artifact)
         return estimator
+
+
+def mixture(
+    log_p: Float[np.ndarray, "members sets"], weights: Float[np.ndarray, " members"]
+) -> Float[np.ndarray, " sets"]:
+    """log of the weighted mean of probabilities; members without a weight do not matter."""
+    used = weights > 0
+    return np.logaddexp.reduce(log_p[used] + np.log(weights[used])[:, None], 0)
+
+
+def beyond_chance(
+    log_p: Float[np.ndarray, "members sets"],
+    weights: Float[np.ndarray, " members"],
+    share: Float[np.ndarray, " sets"],
+) -> Float[np.ndarray, " members"]:
+    """The weights, drawn towards the first member where their gain over it may be chance.
+
+    With z the mean gain of log P(chosen) over its standard error, the share
+    min(1, max(0, (z - 2) / 2)) of the weights stays, and the first member gets the rest.
+
+    >>> first, second = np.log([[0.5, 0.5, 0.5, 0.5], [0.9, 0.8, 0.4, 0.5]])
+    >>> given = np.array([0.0, 1.0])
+    >>> beyond_chance(np.stack([first, second]), given, np.full(4, 0.25)).tolist()  # z = 1.1
+    [1.0, 0.0]
+    >>> many = np.stack([np.tile(first, 9), np.tile(second, 9)])
+    >>> beyond_chance(many, given, np.full(36, 1 / 36)).round(2).tolist()  # z = 3.7
+    [0.14, 0.86]
+    """
+    gain = mixture(log_p, weights) - log_p[0]
+    error = standard_error(gain, share)
+    z = float(gain @ share) / error if error > 0 else 0.0
+    kept = float(np.clip((z - CHANCE) / (CERTAINTY - CHANCE), 0, 1))
+    drawn = kept * weights
+    drawn[0] += 1 - kept
+    return drawn
 
 
 def _parts(schema: Schema, seen: Encoding, validation: Choices | None, seed: int) -> list[Part]:
