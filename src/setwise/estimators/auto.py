@@ -62,7 +62,6 @@ The very large ones are for sets that come back. They are the slowest to score: 
 """
 NETWORKS: Mapping[str, Any] = {
     "kinds": ("pieces", "straight"),
-    "weight_decays": (0.3, 3.0),
     "ensemble": 4,
 }
 """The members of SDA's ensemble that add something to trees."""
