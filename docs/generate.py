@@ -132,7 +132,7 @@ def zoo_page() -> str:
         "names; `setwise models` prints this list, and `setwise.zoo` returns it. "
         "The column *parameters* counts the numbers that one model learns from 8 features with "
         "default sizes; it is empty where the number depends on the data. "
-        "`sw.SDA()` is an ensemble of eight models: three of `sda`, three of `sda_straight`, two "
+        "`sw.SDA()` is an ensemble of six models: two of `sda`, two of `sda_straight`, two "
         "of `sda_fine`. The paper's SDA is `sda_inner`; only with `--preset paper` does `sda` mean "
         "that model.",
     ]

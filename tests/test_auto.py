@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import setwise as sw
+from setwise.choices import Schema
 from setwise.estimators import auto
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
@@ -46,6 +47,33 @@ def behind_the_logit(sets: int, seed: int) -> float:
 def fitted(quick: None, drawn: sw.datasets.Generated) -> sw.Auto:
     train, valid, _ = sw.split(drawn.choices, seed=0)
     return sw.Auto().fit(train, valid)
+
+
+def test_trees_that_grow_at_the_same_time_are_the_same(
+    quick: None, drawn: sw.datasets.Generated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, valid, _ = sw.split(drawn.choices, seed=0)
+    schema, seen = Schema.learn(train)
+    parts = auto._parts(schema, seen, valid, 0)
+    found = {}
+    for number in (1, 2):
+        monkeypatch.setattr(auto, "_trees_at_once", lambda _, n=number: n)
+        found[number] = list(sw.Auto()._boosted(schema, parts, 0.0, np.inf, False))
+    assert [one.name for one in found[2]] == list(auto.TREES)
+    for one, other in zip(found[1], found[2], strict=True):
+        np.testing.assert_array_equal(one.log_p, other.log_p)
+
+
+def test_many_rows_leave_all_threads_to_one_setting(
+    drawn: sw.datasets.Generated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, valid, _ = sw.split(drawn.choices, seed=0)
+    schema, seen = Schema.learn(train)
+    parts = auto._parts(schema, seen, valid, 0)
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    assert auto._trees_at_once(parts) == 2
+    monkeypatch.setattr(auto, "FEW_ROWS", 1)
+    assert auto._trees_at_once(parts) == 1
 
 
 def test_members_are_weighed_on_validation(fitted: sw.Auto, drawn: sw.datasets.Generated) -> None:

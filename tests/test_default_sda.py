@@ -152,11 +152,12 @@ def test_context_has_to_be_learned():
 
 
 def test_members_take_the_weight_decays_and_the_kinds_in_turn():
-    members = sw.SDA(ensemble=10, seed=5).members(task=2)
-    assert [one.options.weight_decay for one in members] == 3 * [0.3, 1.0, 3.0] + [0.3]
-    assert [one.seed for one in members] == 3 * [5] + 3 * [6] + 3 * [7] + [8]
+    members = sw.SDA(ensemble=7, seed=5).members(task=2)
+    decays = [one.options.weight_decay for one in members]
+    assert decays == [0.3, 3.0, 0.3, 1.0, 0.3, 1.0, 0.3]  # each kind has its own
+    assert [one.seed for one in members] == 2 * [5] + 2 * [6] + 2 * [7] + [8]
     kinds = [one.blueprint for one in members]
-    assert kinds == 3 * [None] + 3 * [ZOO["sda_straight"]] + 3 * [ZOO["sda_fine"]] + [None]
+    assert kinds == 2 * [None] + 2 * [ZOO["sda_straight"]] + 2 * [ZOO["sda_fine"]] + [None]
     assert {one.task for one in members} == {2}
     assert [one.options for one in sw.SDA(ensemble=1).members()] == [sw.SDA().training_options]
     same = sw.SDA(ensemble=2, weight_decays=None).members()
@@ -172,7 +173,7 @@ def test_members_in_fine_pieces_train_in_their_own_way():
     assert coarse.options == Options(**options.given(), weight_decay=1.0)
     own = {"dropout": 0.4, "decay": 0.9, "decay_every": 1}
     assert fine.options == replace(coarse.options, **own, patience=6)
-    assert {one.options.epochs for one in sw.SDA().members()[6:]} == {40}
+    assert {one.options.epochs for one in sw.SDA().members()[4:]} == {40}
     impatient = sw.SDA(training=replace(options, patience=2)).members()
     assert {one.options.patience for one in impatient} == {2}
 
@@ -262,10 +263,12 @@ def test_the_papers_model_has_nothing_of_this():
 
 
 def test_members_are_chosen_by_the_names_of_their_kinds():
-    named = sw.SDA(kinds=("pieces", "straight"), ensemble=6)
-    assert named.members() == sw.SDA().members()[:6]
+    named = sw.SDA(kinds=("pieces", "straight"), ensemble=4)
+    assert named.members() == sw.SDA().members()[:4]
     kinds = [name.split(",")[0] for name in named.member_names()]
-    assert kinds == 3 * ["pieces"] + 3 * ["straight"]
+    assert kinds == 2 * ["pieces"] + 2 * ["straight"]
+    given = sw.SDA(weight_decays=(9.0, 8.0, 7.0), ensemble=6).members()
+    assert [one.options.weight_decay for one in given] == 2 * [9.0, 8.0, 7.0]
     assert [one.blueprint for one in sw.SDA(kinds=("fine",), ensemble=2).members()] == 2 * [
         ZOO["sda_fine"]
     ]

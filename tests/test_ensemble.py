@@ -170,7 +170,7 @@ def test_an_ensemble_of_one_is_the_plain_model(parts):
 
 def test_the_size_is_a_parameter_like_any_other(fitted):
     assert clone(fitted["sda"]).get_params()["ensemble"] == 2
-    assert sw.SDA().get_params()["ensemble"] == 8
+    assert sw.SDA().get_params()["ensemble"] == 6
 
 
 @pytest.mark.parametrize("size", [0, -3])
@@ -232,6 +232,7 @@ DEFAULT = sw.SDA(2, hidden=4, training=QUICK, weight_decays=(0.01, 1.0), ensembl
 @pytest.mark.parametrize("epochs", [2, 4, 5])
 def test_ctrl_c_keeps_the_members_that_have_a_model(parts, monkeypatch, tmp_path, epochs):
     """Members with pieces train first, for four epochs; then those without."""
+    monkeypatch.setattr("setwise.training.population.layouts_at_once", lambda *_: 1)
     interrupt(monkeypatch, epochs, KeyboardInterrupt())
     with pytest.warns(UserWarning, match="interrupted; keeping the model"):
         model = clone(DEFAULT).fit(*parts[:2])

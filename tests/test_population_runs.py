@@ -20,7 +20,14 @@ from populations import (
 )
 from setwise.models import ZOO
 from setwise.training import Member, Task
-from setwise.training.population_plan import Population, bytes_of, lanes_in_memory
+from setwise.training.population_plan import (
+    Layout,
+    Population,
+    Stream,
+    bytes_of,
+    lanes_in_memory,
+    layouts_at_once,
+)
 
 pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
@@ -58,6 +65,79 @@ def test_a_member_may_have_a_recipe_of_its_own():
         assert same_bits(mixed[number], wanted)
     for number, wanted in zip((1, 3), population(PAIR), strict=True):
         assert same_bits(mixed[number], wanted)
+
+
+# Recipes that train at the same time
+
+OWN = [Member(DROPPING, blueprint=ZOO["sde"]), Member(DROPPING)]
+LONG = [replace(one, options=replace(DROPPING, epochs=9_999, patience=9_999)) for one in OWN]
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Whatever the machine."""
+    monkeypatch.setattr("setwise.training.population.layouts_at_once", lambda *_: 2)
+
+
+def test_recipes_that_train_at_the_same_time_give_the_same_bits(monkeypatch):
+    fits = {}
+    for number in (1, 2):
+        monkeypatch.setattr("setwise.training.population.layouts_at_once", lambda *_, n=number: n)
+        fits[number] = population(OWN)
+    for one, other in zip(fits[1], fits[2], strict=True):
+        assert same_bits(one, other)
+
+
+def test_only_small_data_and_different_recipes_train_at_the_same_time(monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+
+    def at_once(members):
+        some = Population(ZOO["sdw"], SIZES, [task()], members)
+        return layouts_at_once(some, [Layout((Stream(0, 0, (n,)),), 1) for n in (0, 1)])
+
+    assert at_once(OWN) == 2
+    assert at_once(PAIR) == 1
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    assert at_once(OWN) == 1
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
+    monkeypatch.setattr("setwise.training.population_plan.BYTES_OF_SMALL_DATA", 0)
+    assert at_once(OWN) == 1
+
+
+def test_ctrl_c_in_one_of_two_ends_both(at_once):
+    fits = population(LONG, on_epoch=stop_after(20, KeyboardInterrupt()))
+    assert all(one.interrupted and 0 < len(one.history) < 9_999 for one in fits)
+
+
+def test_ctrl_c_while_waiting_for_two_ends_both(at_once, monkeypatch):
+    from concurrent.futures import wait
+
+    errors = iter([KeyboardInterrupt()])
+
+    def pressed(*arguments, **options):
+        for error in errors:
+            raise error
+        return wait(*arguments, **options)
+
+    monkeypatch.setattr("setwise.training.population.wait", pressed)
+    try:
+        fits = population(LONG)
+    except KeyboardInterrupt:  # neither had begun
+        return
+    assert all(one.interrupted for one in fits)
+
+
+def test_an_error_in_one_of_two_ends_both(at_once):
+    with pytest.raises(Stop):
+        population(LONG, on_epoch=stop_after(5, Stop()))
+
+
+def test_reports_of_two_count_the_members_of_both(at_once):
+    seen = []
+    fits = population(OWN, on_epoch=lambda record: seen.append(dict(record)))
+    assert len(seen) == sum(len(one.history) for one in fits)
+    assert {one["members"] for one in seen} == {2}
+    assert max(one["finished"] for one in seen) == 2
 
 
 # Progress and pruning

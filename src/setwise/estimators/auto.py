@@ -1,10 +1,12 @@
 """The default predictor: logits, boosted trees and networks, weighed by what they predict."""
 
+import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -25,6 +27,7 @@ from setwise.models import ZOO, BoostedTrees, Ensemble, Model, Sizes
 from setwise.scoring.model_file import Artifact
 from setwise.training import Fit, Interrupted, Task, fit_population, resident_or_streamed
 from setwise.training import row_log_probabilities as log_probabilities
+from setwise.training.boosting import FEW_ROWS
 from setwise.training.evaluation import select
 from setwise.training.processes import alone
 from setwise.training.progress import round_bar, training_bar
@@ -45,6 +48,8 @@ CHANCE, CERTAINTY = 2.0, 4.0
 """Standard errors: a gain over the logit of fewer may be chance, and of more is trusted in full."""
 FOR_TREES = 0.4
 """The share of a time budget that logits and trees may take."""
+TREES_AT_ONCE = 2
+"""Of few rows: more would wait for one another to compute gradients in Python."""
 TO_COMPILE = 25.0
 """Seconds. With less time left, networks would end before they learn: they are left out."""
 
@@ -65,7 +70,6 @@ The very large ones are for sets that come back. They are the slowest to score: 
 """
 NETWORKS: Mapping[str, Any] = {
     "kinds": ("pieces", "straight"),
-    "weight_decays": (0.3, 3.0),
     "ensemble": 4,
 }
 """The members of SDA's ensemble that add something to trees."""
@@ -273,19 +277,28 @@ class Auto(Estimator):
         if fewest < FEWEST_ROWS:
             self.left_out_ = f"Trees were left out: they need at least {FEWEST_ROWS} rows."
             return
-        for name, settings in TREES.items():
+
+        def grow(name: str, progress: bool | None) -> Candidate:
+            nonlocal left
             first, models, log_p = time.monotonic(), [], []
             for part in parts:
                 now = time.monotonic()
                 deadline = now + max(begun + share - now, 0.0) / left if end < np.inf else np.inf
                 left -= 1
                 train, valid = part.small
-                estimator = BoostedLogit(seed=self.seed, **settings)
+                estimator = BoostedLogit(seed=self.seed, **TREES[name])
                 with round_bar(name, estimator.rounds, progress) as on_round:
                     log_p.append(estimator.learn(schema, train, valid, deadline, on_round).log_p)
                 models.append(estimator.model_)
             kind = "trees" if estimator.within_set else "trees_alone"
-            yield Candidate(name, kind, models, np.concatenate(log_p), time.monotonic() - first)
+            return Candidate(name, kind, models, np.concatenate(log_p), time.monotonic() - first)
+
+        at_once = 1 if end < np.inf else _trees_at_once(parts)
+        if at_once == 1:
+            yield from (grow(name, progress) for name in TREES)
+            return
+        with ThreadPoolExecutor(at_once) as threads:  # too short for a bar of each
+            yield from threads.map(partial(grow, progress=False), TREES)
 
     def _trained(
         self, parts: Sequence[Part], end: float, checkpoint: Path | None, progress: bool | None
@@ -433,6 +446,12 @@ def _parts(schema: Schema, seen: Encoding, validation: Choices | None, seed: int
         Part(seen.take(np.flatnonzero(fold != one)), seen.take(np.flatnonzero(fold == one)))
         for one in np.unique(fold).tolist()
     ]
+
+
+def _trees_at_once(parts: Sequence[Part]) -> int:
+    """How many settings of trees to grow at the same time: LightGBM has one thread for few rows."""
+    most = max(len(part.small[0].items) for part in parts)
+    return min(TREES_AT_ONCE, os.cpu_count() or 1) if most < FEW_ROWS else 1
 
 
 def _folds(choices: Choices, seed: int) -> Int[np.ndarray, " sets"]:

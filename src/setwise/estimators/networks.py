@@ -15,28 +15,30 @@ from setwise.training import Member, Options, Training
 
 RANKNET = Options(objective="pairwise", stop_on="accuracy")
 PAPER = Training(learning_rate=1e-3, dropout=0.1)
-WEIGHT_DECAYS = (0.3, 1.0, 3.0)
-"""Of the members of SDA's ensemble: little on rich data, much on little or noisy data."""
 
 
 class SDAKind(NamedTuple):
     """A kind of member of SDA's ensemble: its entry of the zoo, and how it trains otherwise.
 
+    ``weight_decays`` are those of a round: little for rich data, much for little or noisy data.
     ``patience`` and ``epochs`` are the most; the options of the estimator may be less.
     """
 
     blueprint: str
+    weight_decays: tuple[float, ...]
     training: Mapping[str, Any] = MappingProxyType({})
     patience: int = sys.maxsize
     epochs: int = sys.maxsize
 
 
 SDA_KINDS: Mapping[str, SDAKind] = {
-    "pieces": SDAKind("sda"),
-    "straight": SDAKind("sda_straight"),
+    "pieces": SDAKind("sda", (0.3, 3.0)),
+    "straight": SDAKind("sda_straight", (0.3, 1.0)),
     # They know the training sets by heart after a few epochs. After forty the rate is a seventieth
     # of what it was, and training only goes on where data are few.
-    "fine": SDAKind("sda_fine", {"dropout": 0.4, "decay": 0.9, "decay_every": 1}, 6, 40),
+    "fine": SDAKind(
+        "sda_fine", (0.3, 1.0), {"dropout": 0.4, "decay": 0.9, "decay_every": 1}, 6, 40
+    ),
 }
 """The members of SDA's ensemble by name, in the order in which their rounds come.
 
@@ -169,8 +171,8 @@ class SDA(TrainedEstimator):
 
     x is an item's features and where it stands in its set (z-score and position of each), and all
     of these in pieces: what is linear in x is piecewise linear in them. < b, x > is a logit of x,
-    from which training starts. Eight models are trained, with three weight decays. Three are of the
-    kind "pieces"; three are "straight", without pieces; two are "fine", in fine pieces with a
+    from which training starts. Six models are trained, each kind with two weight decays. Two are of
+    the kind "pieces"; two are "straight", without pieces; two are "fine", in fine pieces with a
     hidden layer in F, which learn what items and sets that come back have of their own. The
     validation part says how much each counts: on little data the decayed ones, which are nearly
     logits, on rich data the others.
@@ -188,10 +190,11 @@ class SDA(TrainedEstimator):
         training: how to train; what it leaves out has the default of :class:`setwise.Training`,
             but for a learning rate of 0.003.
         weight_decays: the members of the ensemble take these in turn, and a single model the first.
-            With None, all have that of ``training``. "auto" is (0.3, 1.0, 3.0) for an ensemble if
-            ``training`` gives no weight decay, and None otherwise.
+            With None, all have that of ``training``. If ``training`` gives no weight decay, "auto"
+            is two per kind for an ensemble (0.3 and 3 for "pieces", 0.3 and 1 for the others), and
+            None otherwise.
         kinds: the kinds of members of an ensemble ("pieces", "straight" and "fine"). Those in fine
-            pieces cost most to score; kinds=("pieces", "straight") with ensemble=6 leaves them
+            pieces cost most to score; kinds=("pieces", "straight") with ensemble=4 leaves them
             out. Only for within_set=True; a single model is of the first kind.
         ensemble: how many models to average. They come in rounds: a round has one kind, one seed,
             and one member per weight decay. :meth:`member_names` lists them.
@@ -225,7 +228,7 @@ class SDA(TrainedEstimator):
         training: Training = Training(),  # noqa: B008 (frozen)
         weight_decays: Sequence[float] | Literal["auto"] | None = "auto",
         kinds: Sequence[str] = tuple(SDA_KINDS),
-        ensemble: int = 8,
+        ensemble: int = 6,
         seed: int = 0,
     ):
         self.dimension = dimension
@@ -296,11 +299,9 @@ class SDA(TrainedEstimator):
         >>> for name in SDA().member_names():
         ...     print(name)
         pieces, weight decay 0.3, seed 0
-        pieces, weight decay 1, seed 0
         pieces, weight decay 3, seed 0
         straight, weight decay 0.3, seed 1
         straight, weight decay 1, seed 1
-        straight, weight decay 3, seed 1
         fine, weight decay 0.3, seed 2
         fine, weight decay 1, seed 2
         """
@@ -313,7 +314,7 @@ class SDA(TrainedEstimator):
         each_member = (
             (kind, seed, decay)
             for seed, kind in zip(count(int(self.seed)), cycle(kinds), strict=False)
-            for decay in self._weight_decays()
+            for decay in self._weight_decays(kind)
         )
         return list(islice(each_member, self.ensemble))
 
@@ -332,8 +333,8 @@ class SDA(TrainedEstimator):
     def sizes(self) -> Sizes:
         return Sizes(self.dimension, self.components, self.hidden, self.wiring)
 
-    def _weight_decays(self) -> tuple[float, ...]:
-        """Those that the members take in turn."""
+    def _weight_decays(self, kind: str | None = None) -> tuple[float, ...]:
+        """Those that the members of a round take in turn."""
         if self.weight_decays is not None and not isinstance(self.weight_decays, str):
             if self.training.weight_decay is not None:
                 raise InputError(
@@ -342,5 +343,6 @@ class SDA(TrainedEstimator):
                 )
             return tuple(self.weight_decays)
         given = self.weight_decays is None or self.training.weight_decay is not None
-        shared = given or self.ensemble == 1
-        return (self.training_options.weight_decay,) if shared else WEIGHT_DECAYS
+        if given or self.ensemble == 1:
+            return (self.training_options.weight_decay,)
+        return SDA_KINDS[kind or "pieces"].weight_decays

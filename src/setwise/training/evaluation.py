@@ -25,6 +25,7 @@ ROWS_PER_BATCH = 16_384
 ROWS_PER_CHUNK = 2_000_000
 SETS_PER_SUM = 512  # sums of more in float32 would lose digits
 OVERHEAD = 0.2
+ROWS_WORTH_A_PROGRAM = 100_000  # are scored in the time in which a program compiles
 
 
 class RowScorer:
@@ -33,7 +34,8 @@ class RowScorer:
     def __init__(self, encoded: Encoded):
         self._offsets = encoded.offsets
         self._data: DeviceData = to_device(encoded)
-        self._buckets = bucket(encoded.sizes, overhead=OVERHEAD)
+        least = ROWS_WORTH_A_PROGRAM / max(1, int(encoded.offsets[-1]))
+        self._buckets = bucket(encoded.sizes, overhead=max(OVERHEAD, least))
         self._batches = [in_batches(one, _batch_size(one)) for one in self._buckets]
 
     def __call__(self, model: Model) -> Float[np.ndarray, " rows"]:

@@ -6,7 +6,9 @@ them train together is decided here, so that rounding is the same wherever they 
 """
 
 import math
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -24,6 +26,7 @@ from setwise.training.population_plan import (
     Stream,
     Task,
     lanes_in_memory,
+    layouts_at_once,
     most_lanes,
     plan,
 )
@@ -226,23 +229,75 @@ def _fit_here(
     on_epoch: OnEpoch | None,
     on_shard: OnShard | None,
 ) -> list[Fit]:
-    """The fits of all members in this process, one layout after the other."""
+    """The fits of all members in this process: one layout after the other, or two at a time."""
+    layouts = _layouts(population, at_least)
+    report = _Report(on_epoch, layouts)
+    at_once = 1 if prune or checkpoint_folder else layouts_at_once(population, layouts)
+    if at_once > 1:
+        return _fit_at_once(population, layouts, report, at_once)
     fits: dict[int, Fit] = {}
-    every = len(population.members)
-    for place, layout in enumerate(_layouts(population, at_least)):
+    for place, layout in enumerate(layouts):
         if any(one.interrupted for one in fits.values()):
             raise Interrupted(fits)  # members of later layouts have no model yet
-        others = every - len(layout.members)
-        report = None if on_epoch is None else partial(_report, on_epoch, len(fits), others)
         path = None if checkpoint_folder is None else checkpoint_folder / f"{place}.checkpoint"
         try:
             trainer = Trainer(population, layout)
-            fits |= train_members(trainer, prune, report, on_shard, path)
+            fits |= train_members(trainer, prune, partial(report, place), on_shard, path)
+            report.finished(place)
         except KeyboardInterrupt:
             if fits:
                 raise Interrupted(fits) from None
             raise
-    return [fits[number] for number in range(every)]
+    return [fits[number] for number in range(len(population.members))]
+
+
+def _fit_at_once(
+    population: Population, layouts: Sequence[Layout], report: "_Report", at_once: int
+) -> list[Fit]:
+    """Small programs of several recipes, so many at a time: one compiles while another trains.
+
+    Ctrl-C reaches the main thread; those in training hear of it at the end of their epoch.
+    """
+    ended = threading.Event()
+
+    def after_epoch(place: int, progress: TrainingProgress) -> None:
+        report(place, progress)
+        if ended.is_set():
+            raise KeyboardInterrupt
+
+    def train(place: int) -> dict[int, Fit]:
+        if ended.is_set():
+            raise KeyboardInterrupt
+        trainer = Trainer(population, layouts[place])
+        found = train_members(trainer, on_epoch=partial(after_epoch, place))
+        report.finished(place)
+        return found
+
+    with ThreadPoolExecutor(at_once) as threads:
+        training = [threads.submit(train, place) for place in range(len(layouts))]
+        left = set(training)
+        while left:
+            try:
+                done, left = wait(left, return_when=FIRST_COMPLETED)
+                if any(_ended_early(one) for one in done):
+                    ended.set()
+            except KeyboardInterrupt:
+                ended.set()
+    failed = [error for one in training if (error := one.exception()) is not None]
+    for error in failed:
+        if not isinstance(error, KeyboardInterrupt):
+            raise error
+    fits = {n: fit for one in training if not one.exception() for n, fit in one.result().items()}
+    if failed:
+        raise Interrupted(fits) if fits else failed[0]
+    return [fits[number] for number in range(len(population.members))]
+
+
+def _ended_early(training: "Future[dict[int, Fit]]") -> bool:
+    """Whether these members failed, or Ctrl-C came: the others then end too."""
+    if training.exception() is not None:
+        return True
+    return any(one.interrupted for one in training.result().values())
 
 
 def _layouts(population: Population, at_least: int) -> list[Layout]:
@@ -258,14 +313,28 @@ def _layouts(population: Population, at_least: int) -> list[Layout]:
     return plan(members, population.alike, limit, at_least)
 
 
-def _report(on_epoch: OnEpoch, finished: int, others: int, progress: TrainingProgress) -> None:
-    """Tell how far a population is, if so many members finished before and train elsewhere."""
-    training = int(progress.stopping.active.sum())
-    here = len(progress.history)
-    record: dict[str, int | float] = {
-        "epoch": progress.stopping.epoch, "training": training,
-        "finished": finished + here - training, "members": others + here,
-    }  # fmt: skip
-    if here == 1:
-        record |= next(iter(progress.history.values()))[-1]
-    on_epoch(record)
+class _Report:
+    """Tells, after every epoch of a layout, how far the whole population is."""
+
+    def __init__(self, on_epoch: OnEpoch | None, layouts: Sequence[Layout]):
+        self._on_epoch = on_epoch
+        self._training = {place: len(layout.members) for place, layout in enumerate(layouts)}
+        self._members = sum(self._training.values())
+
+    def __call__(self, place: int, progress: TrainingProgress) -> None:
+        here = int(progress.stopping.active.sum())
+        self._training[place] = here
+        if self._on_epoch is None:
+            return
+        waiting = sum(self._training.values())
+        record: dict[str, int | float] = {
+            "epoch": progress.stopping.epoch, "training": here,
+            "finished": self._members - waiting, "members": self._members,
+        }  # fmt: skip
+        if self._members == 1:
+            record |= next(iter(progress.history.values()))[-1]
+        self._on_epoch(record)
+
+    def finished(self, place: int) -> None:
+        """Members of a layout that had finished before this call have no epoch to tell of."""
+        self._training[place] = 0

@@ -18,6 +18,7 @@ from jax.extend.core import jaxprs_in_params
 from setwise.choices import Bucket, Encoded, Encoding, bucket
 from setwise.models import Blueprint, Model, Sizes
 from setwise.training.options import Options
+from setwise.training.processes import alone
 
 # On a CPU a few models share the cost of each operation; more only overflow its caches. Measured:
 # `python benchmarks/population_speed.py`, section "Lanes" of benchmarks/RESULTS.md.
@@ -30,6 +31,11 @@ TRIALS_ON_ACCELERATOR = 20
 # Sets of a validation batch, in training batches: it keeps no gradients. An accelerator has less to
 # launch with more; a CPU's caches hold one (the default SDA: half the time of four).
 VALIDATION_BATCHES = 4
+# Programs of different recipes that train at the same time on a CPU. Steps of small data keep one
+# core busy, and so does compiling: the default SDA on 1,900 sets of 26 items takes three quarters
+# of the time. Large data keep all cores busy, and would take their memory twice.
+PROGRAMS_AT_ONCE = 2
+BYTES_OF_SMALL_DATA = 50_000_000
 SHARE_OF_MEMORY = 0.6  # the rest is for data, weights and what else runs
 
 # A program that computes less has to be compiled first. It pays if it spares at least this many
@@ -298,3 +304,18 @@ def plan(
             for first in range(0, len(pieces), together)
         ]
     return layouts
+
+
+def layouts_at_once(population: Population, layouts: Sequence[Layout]) -> int:
+    """How many of these layouts to train at the same time on this device.
+
+    Layouts of one recipe share a program: the second would compile it once more, not wait for it.
+    """
+    recipes = {population.recipe(population.members[one.members[0]]) for one in layouts}
+    cores = os.cpu_count() or 1
+    if not _on_cpu() or not alone() or len(recipes) < len(layouts):
+        return 1
+    parts = [part for task in population.tasks for part in task]
+    sizes = [part.items.nbytes for part in parts if isinstance(part, Encoded)]
+    small = len(sizes) == len(parts) and sum(sizes) <= BYTES_OF_SMALL_DATA
+    return min(PROGRAMS_AT_ONCE, len(layouts), cores) if small else 1
