@@ -18,7 +18,7 @@ other folds. Otherwise a model would learn to trust a number that holds the very
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -138,11 +138,12 @@ class Schema:
         return cls.learn(choices)[0]
 
     @classmethod
-    def learn(cls, choices: Choices) -> "tuple[Schema, Encoding]":
+    def learn(cls, choices: Choices, whole: Collection[str] = ()) -> "tuple[Schema, Encoding]":
         """Learn the encoding from training data, and see these data in it, to train a model on.
 
-        The training data differ from what :meth:`encode` makes of them in one thing: popularity
-        is cross-fitted, so that no set sees its own choice.
+        No rare level of the columns ``whole`` is merged with others. The training data differ from
+        what :meth:`encode` makes of them in one thing: popularity is cross-fitted, so that no set
+        sees its own choice.
         """
         roles = choices.roles
         if roles.utility is not None:
@@ -157,7 +158,8 @@ class Schema:
                 encoder = _popularity(feature, choices, tallies[feature.column])
             else:
                 parts = (block.columns[feature.column] for block in choices.blocks())
-                encoder = Encoder.fit(feature, parts, choices.rare)
+                rare = 0.0 if feature.column in whole else choices.rare
+                encoder = Encoder.fit(feature, parts, rare)
             items.append(encoder)
         context = [
             Encoder.fit(feature, iter([choices.context[feature.column]]), choices.rare)
