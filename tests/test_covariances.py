@@ -1,6 +1,7 @@
 """Standard errors: by hand, against simulation and the bootstrap, and the published ones."""
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy.stats import binom
 from sklearn.exceptions import ConvergenceWarning
 
 import setwise as sw
+from setwise.consequences import elasticities, expected_shares, willingness_to_pay
 from setwise.estimators.maximum_likelihood import Estimated
 from setwise.training.covariances import KINDS, maxima, sums_by_person
 
@@ -305,3 +307,74 @@ def test_measures_are_clustered_by_person():
     assert found.standard_errors["nll"] == pytest.approx(by_person.std(ddof=1) / np.sqrt(50))
     assert plain.standard_errors["nll"] == pytest.approx(each.std(ddof=1) / np.sqrt(400))
     assert "400 sets of 50 people, errors clustered" in repr(found)
+
+
+# What follows from the same covariance
+
+
+@pytest.fixture(scope="module")
+def priced():
+    table = panel(people=80, spread=0.4, names=True)
+    choices = sw.read(table, set="s", chosen="taken", items=["x0", "x1"], alternative="mode",
+                      group="who")  # fmt: skip
+    return sw.MNL("x0 + x1").fit(choices), choices
+
+
+def test_willingness_to_pay_by_every_covariance(priced):
+    model, _ = priced
+    b, worth = model.coef_, -model.coef_[0] / model.coef_[1]
+    for kind in ("classical", "robust", "cluster"):
+        V = model.covariance_of(kind)
+        slope = np.array([-1 / b[1], b[0] / b[1] ** 2])
+        found = willingness_to_pay(model, "x1", covariance=kind)
+        assert found["x0"] == pytest.approx(worth)
+        assert found.standard_errors[0] == pytest.approx(np.sqrt(slope @ V[:2, :2] @ slope))
+    default = willingness_to_pay(model, "x1")
+    assert (
+        default.standard_errors[0]
+        == willingness_to_pay(model, "x1", covariance="cluster").standard_errors[0]
+    )
+    assert "cluster standard errors" in str(default)
+
+
+def test_krinsky_and_robb(priced):
+    """The quantiles of a ratio of normals, drawn here in another way."""
+    model, _ = priced
+    found = willingness_to_pay(model, "x1", interval="krinsky_robb", draws=200_000)
+    V = model.covariance_[:2, :2]
+    draws = np.random.default_rng(5).multivariate_normal(model.coef_[:2], V, 200_000)
+    expected = np.quantile(-draws[:, 0] / draws[:, 1], [0.025, 0.975])
+    np.testing.assert_allclose(found.intervals[0], expected, rtol=0.02)
+    assert "Krinsky and Robb" in str(found)
+    again = willingness_to_pay(model, "x1", interval="krinsky_robb", draws=200_000)
+    np.testing.assert_array_equal(found.intervals, again.intervals)
+    with pytest.raises(sw.InputError, match="delta"):
+        willingness_to_pay(model, "x1", interval="fieller")
+
+
+def test_errors_of_shares_and_elasticities(priced):
+    """Against draws of the estimates, which the delta method approximates."""
+    model, choices = priced
+    shares = expected_shares(model, choices, "mode", "cluster")
+    moved = elasticities(model, choices, "x1", covariance="cluster")
+    rng = np.random.default_rng(0)
+    drawn = rng.multivariate_normal(model.coef_, model.covariance_, 150)
+    others = [model.with_parameters(one) for one in drawn]
+    spread = np.std([expected_shares(one, choices, "mode").values for one in others], axis=0)
+    np.testing.assert_allclose(shares.estimation_errors, spread, rtol=0.3)
+    own = np.std([elasticities(one, choices, "x1").own for one in others[:60]])
+    assert moved.estimation_errors[0] == pytest.approx(own, rel=0.4)
+    assert "of the estimates" in str(shares)
+    assert "standard errors of the estimates" in str(moved)
+    with pytest.raises(sw.InputError, match="has no covariance of estimates"):
+        expected_shares(sw.RandomChoice().fit(choices), choices, "mode", "cluster")
+
+
+def test_shares_and_elasticities_count_people(priced):
+    model, choices = priced
+    alone = replace(choices, group=None)
+    p = model.predict_proba(choices).reshape(-1, 3)[:, 0].reshape(80, 6).mean(1)
+    found = expected_shares(model, choices, "mode")
+    assert found.standard_errors[0] == pytest.approx(p.std(ddof=1) / np.sqrt(80), rel=1e-6)
+    plain, people = (elasticities(model, one, "x1").interval() for one in (alone, choices))
+    assert plain != people

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from setwise import _segments
 from setwise._arguments import number, or_word
@@ -34,6 +34,7 @@ from setwise.estimators.maximum_likelihood import (
 from setwise.estimators.summary import reasons
 from setwise.models import ZOO, Model, Sizes
 from setwise.models.within_set import WithinSet, within_set
+from setwise.training import maximise
 from setwise.training.covariances import Resampling, logit_climb
 from setwise.training.likelihood import by_set
 from setwise.training.penalties import by_leave_one_out, by_validation, penalised
@@ -193,6 +194,22 @@ class ConvexLogit(Estimated):
             logit_climb(some, penalty), self.coef_[known] * units,
             covariance * np.outer(units, units), weight, len(data.items), report,
         )  # fmt: skip
+
+    def derivatives_given(
+        self, given: Bool[np.ndarray, " p"], values: Float[np.ndarray, " p"]
+    ) -> tuple[Float[np.ndarray, "sets p"], Float[np.ndarray, "p p"]]:
+        """Each set's score and the information, where some parameters are given.
+
+        The other identified ones are at their best beside them. Needs the training choices.
+        """
+        _, data, scale = self._learned(self.training_choices())
+        free = self.identified_ & ~given
+        offset = data.items[:, given] @ (values[given] * scale[given])
+        offset = offset if data.offset is None else offset + data.offset
+        best = maximise(replace(data, items=data.items * free, offset=offset))
+        whole = np.where(free, best.coefficients, values * scale)
+        at = replace(best, coefficients=whole, identified=self.identified_, data=data)
+        return at.scores * scale, at.information * np.outer(scale, scale)
 
     def _about_penalty(self) -> str:
         """What the penalty does to estimates and standard errors, for the summary."""

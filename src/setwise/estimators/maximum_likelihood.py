@@ -174,7 +174,7 @@ class Estimated(Estimator):
             seed: of the draws; the same seed gives the same covariance.
 
         >>> import setwise as sw
-        >>> model = sw.MNL().fit(sw.datasets.load("modecanada").sample(300))
+        >>> model = sw.MNL().fit(sw.datasets.load("swissmetro").sample(300))
         >>> errors = model.bootstrap(50).summary(covariance="bootstrap").standard_errors
         >>> bool((errors[model.identified_] > 0).all())
         True

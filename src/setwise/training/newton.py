@@ -80,6 +80,13 @@ class Optimum:
         whole[:, self.identified] = scores
         return whole
 
+    @property
+    def information(self) -> Float[np.ndarray, "d d"]:
+        """Minus the Hessian of what was maximised; 0 for columns not identified."""
+        whole = np.zeros((len(self.identified),) * 2)
+        whole[np.ix_(self.identified, self.identified)] = self._here[2]
+        return whole
+
     @cached_property
     def _here(self) -> "tuple[_Problem, np.ndarray, np.ndarray, np.ndarray]":
         """The problem, and its gradient, minus its Hessian and its scores at the estimate."""
