@@ -36,6 +36,7 @@ from setwise.choices.text_values import look_alikes
 from setwise.choices.utility import Utility
 
 FOLDS = 10
+MOST_NAMES = 100  # a column with more levels hardly names alternatives
 PRIOR = 3.0  # of 0.1 to 10, the best in validation on hotels, for clicks; for bookings next to it
 
 
@@ -168,6 +169,8 @@ class Schema:
         for one in [*items, *context]:
             levels = choices.levels(one.feature.column)
             one.warn_of_one_level(levels, choices.rare)
+            if one.kind == "category" and one.feature.column in choices.columns:
+                _warn_of_merged_alternatives(one, choices, levels)
             odd = look_alikes(one.feature.column, levels)
             if odd is not None:
                 warnings.warn(odd, DataWarning, stacklevel=2)
@@ -340,6 +343,28 @@ class Schema:
         if not schema.items or {len(vector) for vector in vectors.values()} != {width}:
             raise InputError(f"there are not {width} means and scales")
         return schema
+
+
+def _warn_of_merged_alternatives(encoder: Encoder, choices: Choices, levels: Sequence[str]) -> None:
+    """Warn if a column that seems to name alternatives loses rare ones to "other".
+
+    No set has such a name twice.
+    """
+    column = choices.columns[encoder.feature.column]
+    lost = [level for level in levels if level not in encoder.levels]
+    if not lost or len(levels) > MOST_NAMES or OTHER not in encoder.levels:
+        return
+    marks = choices.offsets[:-1].repeat(choices.sizes) * np.int64(len(levels) + 1) + column.values
+    if len(np.unique(marks)) < len(marks):
+        return
+    name, some = encoder.feature.column, ", ".join(f"'{one}'" for one in lost[:5])
+    warnings.warn(
+        f"column '{name}' seems to name the alternatives, and {some} are in fewer than "
+        f"{choices.rare:.2%} of the rows: they become one level, 'other', with one constant; read "
+        f"it with alternative='{name}', or with rare=0, to keep them apart",
+        DataWarning,
+        stacklevel=3,
+    )
 
 
 def _popularity(feature: Feature, choices: Choices, tally: Tally) -> Encoder:
