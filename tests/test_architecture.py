@@ -24,7 +24,7 @@ LAYERS = (
     {"training"},
     {"scoring"},
     {"estimators"},
-    {"tuning", "violations", "consequences"},
+    {"tuning", "violations", "consequences", "inference"},
     {"comparison"},
     {"reports"},
     {"paper"},

@@ -14,7 +14,7 @@ from setwise.training import Options
 
 pytestmark = pytest.mark.usefixtures("unchecked_types")
 
-NEEDED = {"ChoiceModel": {"model": "lam"}, "NestedLogit": {"nests": "brand"}}
+NEEDED = {"ChoiceModel": {"model": "lam"}, "NestedLogit": {"nest": "brand"}}
 """Arguments without which there is no estimator."""
 
 ARGUMENTS = [

@@ -11,6 +11,7 @@ import setwise as sw
 from setwise._errors import InputError
 from setwise.cli import app
 from setwise.reports.iia import examine_iia, write_iia_report
+from setwise.violations import iia_test
 
 MODES = ["is_train", "is_sm", "is_car"]
 
@@ -129,3 +130,18 @@ def test_models_side_by_side_by_person(choices, logit, model_file, tmp_path):
 def test_two_models_of_one_name_are_refused(choices, logit):
     with pytest.raises(InputError, match="two models are called MNL"):
         examine_iia(logit, choices, others={"MNL": logit})
+
+
+def test_two_tests_are_read_together(choices, logit, tmp_path):
+    found = examine_iia(logit, choices)
+    least = sorted(one.p for one in found.tests)
+    corrected = [one["holm_p"] for one in found.to_json()["tests"]]
+    assert sorted(corrected) == pytest.approx([2 * least[0], max(2 * least[0], least[1])])
+    write_iia_report(found, tmp_path / "page.html")
+    assert "corrected for their number (Holm)" in (tmp_path / "page.html").read_text()
+
+
+def test_a_blind_test_says_so():
+    plain = sw.datasets.generate("mnl", sets=500, items=4, features=2).choices
+    assert "looks for these" in iia_test(plain).sentence
+    assert "looks for these" not in iia_test(plain, "comparisons").sentence

@@ -62,3 +62,28 @@ def test_choices_on_disk_are_loaded(choices, tmp_path):
     sw.save_choices(choices, path)
     stored, plain = (common_levels(one, least=4) for one in (sw.open_choices(path), choices))
     assert stored.columns["brand"].text().tolist() == plain.columns["brand"].text().tolist()
+
+
+def test_rare_alternatives_are_not_merged_without_a_word():
+    rng = np.random.default_rng(0)
+    mode = np.tile(["bus", "car"], 300).astype("<U4")
+    mode[-2] = "boat"
+    table = {"s": np.arange(300).repeat(2), "mode": mode, "cost": rng.uniform(1, 5, 600),
+             "taken": np.tile([1, 0], 300)}  # fmt: skip
+    table["taken"][::4], table["taken"][1::4] = 0, 1
+    roles = {"set": "s", "chosen": "taken"}
+    with pytest.warns(sw.DataWarning, match="column 'mode' seems to name the alternatives, and 'b"):
+        sw.Schema.fit(sw.read(table, **roles, items=["cost", "mode"]))
+    kept = sw.Schema.fit(sw.read(table, **roles, items=["cost", "mode"], rare=0.0))
+    assert "mode=boat" in kept.item_names
+    repeated = table | {"mode": np.where(mode == "car", "bus", mode)}  # a kind, not a name
+    sw.Schema.fit(sw.read(repeated, **roles, items=["cost", "mode"]))
+
+
+def test_rare_nests_are_never_merged():
+    made = sw.datasets.generate("nested", sets=300, features=2, nests=2)
+    nest = np.array(made.columns["nest"]).astype(object)
+    nest[:2] = "rare"
+    columns = dict(made.columns) | {"nest": nest.astype(str)}
+    choices = sw.read(columns, set="set_id", chosen="chosen", items=[*made.items, "category(nest)"])
+    assert "rare" in sw.NestedLogit("nest").fit(choices).nests_

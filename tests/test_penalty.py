@@ -76,7 +76,7 @@ def test_agrees_with_scipy_on_the_penalised_likelihood(l2):
     x, sizes, chosen = drawn()
     weight = np.random.default_rng(1).uniform(0.5, 2, len(sizes))
     model = sw.MNL(l2=l2).fit(read(x, sizes, chosen, {"weight": "w"}, w=weight))
-    z = (x - x.mean(0)) / x.std(0)
+    z, weight = (x - x.mean(0)) / x.std(0), weight / weight.mean()
     solved = scipy.optimize.minimize(
         lambda b: l2 / 2 * b @ b - weight @ log_probabilities(b, z, sizes, chosen),
         np.zeros(3), tol=1e-10,

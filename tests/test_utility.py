@@ -237,7 +237,7 @@ def test_nests_by_alternative_are_those_of_a_column(choices, tmp_path):
         "car": (TABLE["mode"] == "car") * 1.0, "train": (TABLE["mode"] == "train") * 1.0,
     }  # fmt: skip
     expected = sw.NestedLogit("nest").fit(sw.read(by_hand, set="trip", chosen="taken"))
-    found = sw.NestedLogit({"road": ["bus", "car"]}, "cost").fit(choices)
+    found = sw.NestedLogit(nests={"road": ["bus", "car"]}, utility="cost").fit(choices)
     assert found.parameter_names_ == ["cost", "constant:car", "constant:train", "lambda(road)"]
     assert found.log_likelihood_ == pytest.approx(expected.log_likelihood_, abs=1e-6)
     np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-4)
@@ -250,12 +250,13 @@ def test_nests_by_alternative_are_those_of_a_column(choices, tmp_path):
 
 def test_a_nested_logit_keeps_fixed_coefficients(choices):
     nests = {"road": ["bus", "car"]}
-    free = sw.NestedLogit(nests, "cost + time").fit(choices)
+    free = sw.NestedLogit(nests=nests, utility="cost + time").fit(choices)
     given = {"cost": float(free.coef_[0])}
-    same = sw.NestedLogit(nests, Utility("cost + time", fixed=given)).fit(choices)
+    same = sw.NestedLogit(nests=nests, utility=Utility("cost + time", fixed=given)).fit(choices)
     np.testing.assert_allclose(same.coef_, free.coef_, atol=1e-4)
     assert "fixed: given, not estimated" in str(same.summary())
-    other = sw.NestedLogit(nests, Utility("cost + time", fixed={"cost": -1.0})).fit(choices)
+    fixed = Utility("cost + time", fixed={"cost": -1.0})
+    other = sw.NestedLogit(nests=nests, utility=fixed).fit(choices)
     assert other.coef_[0] == pytest.approx(-1.0, abs=1e-12)
     assert other.log_likelihood_ < free.log_likelihood_
 
@@ -264,24 +265,24 @@ def test_a_nested_logit_keeps_fixed_coefficients(choices):
     ("nests", "utility", "said"),
     [
         ({"road": ["bus", "bike"]}, "cost", "'bike', which is not an alternative.*bus, car, train"),
-        ({"road": ["bus"], "all": ["bus", "car"]}, "cost", "the alternative 'bus' twice"),
-        ({"road": ["bus", "car"]}, None, "need a utility"),
+        ({"road": ["bus"], "all": ["bus", "car"]}, "cost", "can be in one nest only"),
+        ({"road": ["bus", "car"]}, None, "goes with a utility"),
         ({"road": []}, "cost", "road"),
         ({}, "cost", "mapping"),
-        ("mode", "cost", "with a utility, nests='mode' cannot be a column"),
-        ({"road": ["bus", "car", "train"]}, "cost", "in one nest"),
+        (None, "cost", "give nest=, the column of nests, or nests="),
+        ({"road": ["bus", "car", "train"]}, "cost", "one nest"),
     ],
 )
 def test_nests_that_make_no_model_are_refused(choices, nests, utility, said):
     with pytest.raises(sw.InputError, match=said):
-        sw.NestedLogit(nests, utility).fit(choices)
+        sw.NestedLogit(nests=nests, utility=utility).fit(choices)
 
 
 def test_nests_by_alternative_need_names():
     unnamed = {name: values for name, values in TABLE.items() if name not in ("mode", "seat")}
     choices = sw.read(unnamed, set="trip", chosen="taken", items=["cost", "time"])
-    with pytest.raises(sw.InputError, match="read them with alternative="):
-        sw.NestedLogit({"road": ["bus"]}, "cost").fit(choices)
+    with pytest.raises(sw.InputError, match="read the choices with alternative="):
+        sw.NestedLogit(nests={"road": ["bus"]}, utility="cost").fit(choices)
 
 
 @pytest.fixture(scope="module")

@@ -51,6 +51,12 @@ _HOMES = {
     "save_choices": "setwise.choices",
     "split": "setwise.choices",
     "violation_capacity": "setwise.violations",
+    "ben_akiva_swait": "setwise.inference",
+    "likelihood_ratio": "setwise.inference",
+    "results_table": "setwise.inference",
+    "score_test": "setwise.inference",
+    "vuong": "setwise.inference",
+    "wald": "setwise.inference",
 }
 _ROOMS = {
     "choices": "setwise.choices",
@@ -59,6 +65,7 @@ _ROOMS = {
     "datasets": "setwise.datasets",
     "doctor": "setwise.doctor",
     "estimators": "setwise.estimators",
+    "inference": "setwise.inference",
     "metrics": "setwise.metrics",
     "models": "setwise.models",
     "paper": "setwise.paper",
@@ -78,6 +85,7 @@ if TYPE_CHECKING:
         datasets,
         doctor,
         estimators,
+        inference,
         metrics,
         models,
         paper,
@@ -119,6 +127,14 @@ if TYPE_CHECKING:
         WithinSetMNL,
         load,
         zoo,
+    )
+    from setwise.inference import (
+        ben_akiva_swait,
+        likelihood_ratio,
+        results_table,
+        score_test,
+        vuong,
+        wald,
     )
     from setwise.models import Aggregation
     from setwise.reports import plots
@@ -172,6 +188,7 @@ __all__ = [
     "Tuning",
     "Utility",
     "WithinSetMNL",
+    "ben_akiva_swait",
     "choices",
     "compare",
     "comparison",
@@ -180,6 +197,8 @@ __all__ = [
     "doctor",
     "estimators",
     "examine",
+    "inference",
+    "likelihood_ratio",
     "load",
     "metrics",
     "models",
@@ -189,7 +208,9 @@ __all__ = [
     "read",
     "read_wide",
     "reports",
+    "results_table",
     "save_choices",
+    "score_test",
     "scoring",
     "split",
     "training",
@@ -197,5 +218,7 @@ __all__ = [
     "tuning",
     "violation_capacity",
     "violations",
+    "vuong",
+    "wald",
     "zoo",
 ]

@@ -153,6 +153,17 @@ def as_markdown(title: str, blocks: Sequence[Block]) -> str:
     return "\n\n".join([f"# {title}", *map(_markdown, blocks)]) + "\n"
 
 
+def as_markdown_table(table: PageTable) -> str:
+    """One table of Markdown, with its title above and its notes below.
+
+    >>> print(as_markdown_table(PageTable(["name", "cost"], [["bus", "2"]])))
+    | name | cost |
+    | --- | ---: |
+    | bus | 2 |
+    """
+    return _markdown_table(table)
+
+
 def _rendered(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(**values)
 
@@ -204,7 +215,8 @@ def _markdown_table(table: PageTable) -> str:
     if table.row_groups:
         lines[:2] = [["", *lines[0]], ["---", *lines[1]]]
     drawn = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return "\n\n".join([f"### {_marked(table.title)}", drawn, *map(_marked, table.notes)])
+    title = [f"### {_marked(table.title)}"] if table.title else []
+    return "\n\n".join([*title, drawn, *map(_marked, table.notes)])
 
 
 def _markdown_cell(cell: StyledCell) -> str:

@@ -18,7 +18,7 @@ other folds. Otherwise a model would learn to trust a number that holds the very
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,6 +36,7 @@ from setwise.choices.text_values import look_alikes
 from setwise.choices.utility import Utility
 
 FOLDS = 10
+MOST_NAMES = 100  # a column with more levels hardly names alternatives
 PRIOR = 3.0  # of 0.1 to 10, the best in validation on hotels, for clicks; for bookings next to it
 
 
@@ -138,11 +139,12 @@ class Schema:
         return cls.learn(choices)[0]
 
     @classmethod
-    def learn(cls, choices: Choices) -> "tuple[Schema, Encoding]":
+    def learn(cls, choices: Choices, whole: Collection[str] = ()) -> "tuple[Schema, Encoding]":
         """Learn the encoding from training data, and see these data in it, to train a model on.
 
-        The training data differ from what :meth:`encode` makes of them in one thing: popularity
-        is cross-fitted, so that no set sees its own choice.
+        No rare level of the columns ``whole`` is merged with others. The training data differ from
+        what :meth:`encode` makes of them in one thing: popularity is cross-fitted, so that no set
+        sees its own choice.
         """
         roles = choices.roles
         if roles.utility is not None:
@@ -157,7 +159,8 @@ class Schema:
                 encoder = _popularity(feature, choices, tallies[feature.column])
             else:
                 parts = (block.columns[feature.column] for block in choices.blocks())
-                encoder = Encoder.fit(feature, parts, choices.rare)
+                rare = 0.0 if feature.column in whole else choices.rare
+                encoder = Encoder.fit(feature, parts, rare)
             items.append(encoder)
         context = [
             Encoder.fit(feature, iter([choices.context[feature.column]]), choices.rare)
@@ -168,6 +171,8 @@ class Schema:
             if not len(levels):
                 continue
             one.warn_of_one_level(levels, choices.rare)
+            if one.kind == "category" and one.feature.column in choices.columns:
+                _warn_of_merged_alternatives(one, choices, levels)
             odd = look_alikes(one.feature.column, levels)
             if odd is not None:
                 warnings.warn(odd, DataWarning, stacklevel=2)
@@ -340,6 +345,28 @@ class Schema:
         if not schema.items or {len(vector) for vector in vectors.values()} != {width}:
             raise InputError(f"there are not {width} means and scales")
         return schema
+
+
+def _warn_of_merged_alternatives(encoder: Encoder, choices: Choices, levels: Sequence[str]) -> None:
+    """Warn if a column that seems to name alternatives loses rare ones to "other".
+
+    No set has such a name twice.
+    """
+    column = choices.columns[encoder.feature.column]
+    lost = [level for level in levels if level not in encoder.levels]
+    if not lost or len(levels) > MOST_NAMES or OTHER not in encoder.levels:
+        return
+    marks = choices.offsets[:-1].repeat(choices.sizes) * np.int64(len(levels) + 1) + column.values
+    if len(np.unique(marks)) < len(marks):
+        return
+    name, some = encoder.feature.column, ", ".join(f"'{one}'" for one in lost[:5])
+    warnings.warn(
+        f"column '{name}' seems to name the alternatives, and {some} are in fewer than "
+        f"{choices.rare:.2%} of the rows: they become one level, 'other', with one constant; read "
+        f"it with alternative='{name}', or with rare=0, to keep them apart",
+        DataWarning,
+        stacklevel=3,
+    )
 
 
 def _popularity(feature: Feature, choices: Choices, tally: Tally) -> Encoder:

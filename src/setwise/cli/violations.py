@@ -144,6 +144,7 @@ def _refuse(
 def _show(found: "IIAReport") -> None:
     from setwise.reports.effects import TRIAL_HEADS
     from setwise.reports.iia import HEADS
+    from setwise.violations import together
 
     show.table(HEADS, found.rows(), title=f"{found.model} on {found.data}", numbers=False)
     if found.between is not None:
@@ -159,3 +160,5 @@ def _show(found: "IIAReport") -> None:
         print(found.decoy.sentence())
     for one in found.tests:
         print(f"\n{one}")
+    if found.tests:
+        print(f"\n{together(found.tests)}")

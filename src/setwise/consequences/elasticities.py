@@ -19,10 +19,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 
 from setwise import _masked
-from setwise._arguments import checked, columns, number, optional, text
+from setwise._arguments import checked, columns, number, one_of, optional, text
 from setwise._errors import InputError
 from setwise._page import notebook_html
 from setwise._segments import offsets_of, positions
@@ -32,13 +32,14 @@ from setwise.choices.alternatives import Alternatives
 from setwise.choices.choices import Column, rows_of
 from setwise.choices.terms import row_columns
 from setwise.consequences.derived_columns import BOTH, warn_of_derived
-from setwise.consequences.shares import of_sets
+from setwise.consequences.shares import delta_errors, of_sets
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
 from setwise.estimators.removals import over_places, set_batches
 from setwise.metrics.pairs import LevelMatrix, Pairs, Responses
 from setwise.metrics.set_means import Interval, bootstrap
 from setwise.models import Model
+from setwise.training.covariances import KINDS
 from setwise.training.device import DeviceData, map_sets, to_device
 
 Values = Float[np.ndarray, " rows"]
@@ -104,7 +105,7 @@ def sensitivity(estimator: Estimator, choices: Choices, column: str, relative: b
 
     NaN in the columns of items b whose x is missing (and was imputed): they have none to change.
     """
-    schema = estimator.schema_
+    schema, single = estimator.schema_, estimator.model_  # made in single precision, if not yet
     rows = choices.sizes + int(schema.outside)
     pairs, probability = Pairs.empty(rows, choices.sizes), np.empty(int(rows.sum()))
     sets_before = rows_before = 0
@@ -114,7 +115,7 @@ def sensitivity(estimator: Estimator, choices: Choices, column: str, relative: b
         if schema.outside:
             steps = tuple(np.insert(one, block.offsets[1:], 0.0) for one in steps)
         with jax.enable_x64(True):
-            model = jax.tree.map(_doubled, estimator.model_)
+            model = jax.tree.map(_doubled, single)
             for sets, slopes, p in _slopes(model, encoded, places):
                 here = np.arange(p.shape[1])
                 present = here < encoded.sizes[sets][:, None]
@@ -252,6 +253,10 @@ class Elasticities:
     """By alternatives, where ``by`` names them: elasticities of their expected shares."""
     step: float | None = None
     """The relative change of x over which they are arc elasticities; None for derivatives."""
+    group: Shaped[np.ndarray, " sets"] | None = None
+    """Who chose from each set, where the data say so: intervals then resample people."""
+    estimation_errors: tuple[float, float] | None = None
+    """Of ``own`` and ``cross``: how well the model is estimated, where a covariance was asked."""
 
     def of_set(self, number: int) -> Float[np.ndarray, "a b"]:
         """The matrix of one set."""
@@ -260,7 +265,12 @@ class Elasticities:
     @property
     def note(self) -> str:
         """How they were computed, where it is not by derivatives."""
-        return "" if self.step is None else ARC.format(step=self.step)
+        arc = "" if self.step is None else ARC.format(step=self.step)
+        if self.estimation_errors is None:
+            return arc
+        own, cross = self.estimation_errors
+        errors = f"standard errors of the estimates: own {own:.4f}, cross {cross:.4f}"
+        return f"{errors}\n{arc}".strip()
 
     @property
     def own(self) -> float:
@@ -277,8 +287,9 @@ class Elasticities:
         return self._mean(~self.pairs.same())
 
     def interval(self, own: bool = True, seed: int = 0) -> Interval:
-        """95% by the bootstrap over sets, of the own or the cross mean."""
-        low, high = bootstrap(*self._sums(self.pairs.same() == own), seed=seed)
+        """95% by the bootstrap over people, or sets, of the own or the cross mean."""
+        sums = self._sums(self.pairs.same() == own)
+        low, high = bootstrap(*sums, seed=seed, group=self.group)
         return float(low), float(high)
 
     def to_frame(self) -> Any:
@@ -327,7 +338,13 @@ class Elasticities:
         return np.bincount(sets, values, count), np.bincount(sets, p, count)
 
 
-@checked(estimator=fitted, column=text, by=optional(columns), step=number(above=0))
+@checked(
+    estimator=fitted,
+    column=text,
+    by=optional(columns),
+    step=number(above=0),
+    covariance=optional(one_of(*KINDS)),
+)
 def elasticities(
     estimator: Estimator,
     data: Any,
@@ -335,6 +352,7 @@ def elasticities(
     by: str | Sequence[str] | None = None,
     *,
     step: float = STEP,
+    covariance: str | None = None,
 ) -> Elasticities:
     """Own and cross elasticities of all items of every set, by automatic differentiation.
 
@@ -365,6 +383,11 @@ def elasticities(
             (and imputed), elasticities are NaN and do not count.
         by: a column whose levels are alternatives, or several 0/1 columns that tell them apart.
         step: the relative change of the column for models with trees, 0.1 by default (10 %).
+        covariance: "classical", "robust", "cluster" or "bootstrap", of the estimates of a model
+            with standard errors: adds ``estimation_errors`` of the own and the cross mean, by the
+            delta method. It takes twice as many passes as there are parameters. Intervals say how
+            much other people, or sets, would move the means; these errors say how well the model
+            is estimated.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.load("modecanada").sample(200)
@@ -389,4 +412,16 @@ def elasticities(
         each = weight[:, None, None]
         above = moved.between(known.codes, levels, apart=False)
         between = LevelMatrix.ratio(known.names, above * each, shares * each)
-    return Elasticities(column, found.pairs, found.probability, choices.weight, between, arc)
+    whole = Elasticities(
+        column, found.pairs, found.probability, choices.weight, between, arc, choices.group
+    )
+    if covariance is None:
+        return whole
+
+    def means(one: Estimator) -> Float[np.ndarray, " two"]:
+        other = sensitivity(one, choices, column, relative=True)
+        moved = replace(whole, pairs=other.pairs, probability=other.probability)
+        return np.array([moved.own, moved.cross])
+
+    own, cross = delta_errors(estimator, means, covariance).tolist()
+    return replace(whole, estimation_errors=(own, cross))

@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from setwise import _segments
-from setwise._arguments import checked, text
+from setwise._arguments import checked, one_of, optional, text, whole
+from setwise._arguments import seed as check_seed
 from setwise._errors import InputError
 from setwise._page import notebook_html
 from setwise.choices import Choices, Encoded, Schema
@@ -28,6 +29,9 @@ from setwise.estimators.base import fitted
 from setwise.estimators.basic import LinearScorer
 from setwise.estimators.maximum_likelihood import Estimated
 from setwise.estimators.summary import NORMAL
+from setwise.training.covariances import KINDS
+
+INTERVALS = ("delta", "krinsky_robb")
 
 UTILITY = (
     "what one more of '{of}' is worth then differs from row to row, and the coefficient of '{of}' "
@@ -52,6 +56,18 @@ class WillingnessToPay:
     """By the delta method; NaN for columns without a coefficient of their own."""
     dropped: Mapping[str, str] = field(default_factory=dict)
     """Why columns have no coefficient of their own, by name."""
+    bounds: Float[np.ndarray, "features 2"] | None = None
+    """The 95 % intervals of Krinsky and Robb; None for those of the delta method."""
+    covariance: str = ""
+    """The covariance of the estimates that was used, for the note."""
+
+    @property
+    def intervals(self) -> Float[np.ndarray, "features 2"]:
+        """From low to high, 95 %; NaN for columns without a coefficient of their own."""
+        if self.bounds is not None:
+            return self.bounds
+        reach = NORMAL * self.standard_errors
+        return np.stack([self.values - reach, self.values + reach], 1)
 
     def __getitem__(self, name: str) -> float:
         return float(self.values[self.names.index(name)])
@@ -60,11 +76,10 @@ class WillingnessToPay:
         """A Polars frame: feature, worth, standard_error, and the 95 % interval low, high."""
         import polars as pl
 
-        reach = NORMAL * self.standard_errors
+        low, high = self.intervals.T
         columns = {
             "feature": list(self.names), "worth": self.values,
-            "standard_error": self.standard_errors,
-            "low": self.values - reach, "high": self.values + reach,
+            "standard_error": self.standard_errors, "low": low, "high": high,
         }  # fmt: skip
         return pl.DataFrame(columns, nan_to_null=True)
 
@@ -81,17 +96,20 @@ class WillingnessToPay:
     def __str__(self) -> str:
         width = max(len(name) for name in (*self.names, "feature"))
         lines = [f"{'feature':<{width}} {'worth':>11}  {'std. error':>10}  95% interval"]
-        for name, value, error in zip(self.names, self.values, self.standard_errors, strict=True):
+        rows = zip(self.names, self.values, self.standard_errors, self.intervals, strict=True)
+        for name, value, error, (low, high) in rows:
             if np.isnan(error):
                 why = self.dropped.get(name, "not identified by itself")
                 lines.append(f"{name:<{width}} {value:>11.4f}  ({why})")
                 continue
-            low, high = value - NORMAL * error, value + NORMAL * error
             lines.append(f"{name:<{width}} {value:>11.4f}  {error:>10.4f}  [{low:.3f}, {high:.3f}]")
         return "\n".join([*lines, self._note()])
 
     def _note(self) -> str:
-        return f"in units of '{self.price}'; negative: what people would be paid for one more"
+        how = "" if self.bounds is None else "; intervals of Krinsky and Robb"
+        whose = f"; {self.covariance} standard errors" if self.covariance else ""
+        said = f"in units of '{self.price}'; negative: what people would be paid for one more"
+        return f"{said}{whose}{how}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +123,24 @@ class Weights:
     suffix: str = ""
 
 
-@checked(estimator=fitted, price=text)
-def willingness_to_pay(estimator: Estimator, price: str, at: Any = None) -> WillingnessToPay:
+@checked(
+    estimator=fitted,
+    price=text,
+    covariance=optional(one_of(*KINDS)),
+    interval=one_of(*INTERVALS),
+    draws=whole(least=100),
+    seed=check_seed,
+)
+def willingness_to_pay(
+    estimator: Estimator,
+    price: str,
+    at: Any = None,
+    *,
+    covariance: str | None = None,
+    interval: str = "delta",
+    draws: int = 10_000,
+    seed: int = 0,
+) -> WillingnessToPay:
     """What people would pay for one more of each feature, by models that are linear in price.
 
         worth(k) = - beta_k / beta_price,
@@ -122,6 +156,12 @@ def willingness_to_pay(estimator: Estimator, price: str, at: Any = None) -> Will
         estimator: a fitted ``MNL``, ``NestedLogit``, ``MixedMNL`` or ``LinearContextLogit``.
         price: the column of prices, read without a transform.
         at: of a ``LinearContextLogit`` only: choices or a table whose average context counts.
+        covariance: V, as in ``summary``: by default clustered by person where people are known.
+        interval: "delta" (symmetric), or "krinsky_robb": the middle 95 % of what normal draws of
+            the estimates give, which need not be symmetric. Where the sign of the price
+            coefficient is in doubt, the ratio has no variance; only the latter shows it.
+        draws: of Krinsky and Robb.
+        seed: of the draws.
 
     >>> import setwise as sw
     >>> model = sw.MNL().fit(sw.datasets.load("modecanada"))
@@ -133,8 +173,8 @@ def willingness_to_pay(estimator: Estimator, price: str, at: Any = None) -> Will
             f"at= is for the linear context logit, whose weights depend on the set; those of "
             f"{type(estimator).__name__} do not: leave it out"
         )
-    names, values, errors = [], [], []
-    utilities = linear_weights(estimator, price, at)
+    names, values, errors, bounds = [], [], [], []
+    utilities = linear_weights(estimator, price, at, covariance)
     assert isinstance(estimator, Estimated)
     others = [name for name in estimator.schema_.item_names if name != price]
     tell([one for one in made_of(estimator, others) if one.column != price], UTILITY)
@@ -149,36 +189,51 @@ def willingness_to_pay(estimator: Estimator, price: str, at: Any = None) -> Will
         names += [name + weights.suffix for name in np.array(weights.names, object)[others]]
         values.append(worth[others])
         errors.append(np.where(weights.identified, error, np.nan)[others])
+        if interval == "krinsky_robb":
+            middle = _krinsky_robb(weights, place, draws, seed)
+            bounds.append(np.where(weights.identified[:, None], middle, np.nan)[others])
     dropped = {
         name + weights.suffix: reason
         for weights in utilities
         for name, reason in estimator.dropped_.items()
     }
     return WillingnessToPay(
-        price, tuple(names), np.concatenate(values), np.concatenate(errors), dropped
-    )
+        price, tuple(names), np.concatenate(values), np.concatenate(errors), dropped,
+        np.concatenate(bounds) if bounds else None, covariance or estimator.default_covariance_,
+    )  # fmt: skip
 
 
-def linear_weights(estimator: Estimator, price: str, at: Any = None) -> list[Weights]:
+def _krinsky_robb(weights: Weights, place: int, draws: int, seed: int) -> Float[np.ndarray, "k 2"]:
+    """The middle 95 % of -b_k / b_price over normal draws of the coefficients."""
+    values, vectors = np.linalg.eigh(weights.covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0))
+    drawn = np.random.default_rng(seed).normal(size=(draws, len(values))) @ root.T + weights.values
+    worth = -drawn / drawn[:, place, None]
+    return np.quantile(worth, [0.025, 0.975], axis=0).T
+
+
+def linear_weights(
+    estimator: Estimator, price: str, at: Any = None, covariance: str | None = None
+) -> list[Weights]:
     """The utilities of a model that is linear in price: one, or one per class."""
     if isinstance(estimator, (MNL, NestedLogit, MixedMNL, LinearContextLogit)):
         tell(made_of(estimator, [price]), UTILITY)
     if isinstance(estimator, LinearContextLogit):
         _check_transform(estimator.schema_, price)
-        return [_in_context(estimator, at)]
+        return [_in_context(estimator, at, covariance)]
     if not isinstance(estimator, (MNL, NestedLogit, MixedMNL)):
         raise InputError(_why_not(estimator))
     _check_transform(estimator.schema_, price)
-    names, covariance = tuple(estimator.feature_names_), np.nan_to_num(estimator.covariance_)
+    names, V = tuple(estimator.feature_names_), np.nan_to_num(estimator.covariance_of(covariance))
     d = len(names)
     if isinstance(estimator, MixedMNL):
         blocks = [slice(k * d, (k + 1) * d) for k in range(estimator.classes_)]
         return [
-            Weights(names, estimator.coef_[k], covariance[block, block],
+            Weights(names, estimator.coef_[k], V[block, block],
                     estimator.identified_[block], f" (class {k + 1})")
             for k, block in enumerate(blocks)
         ]  # fmt: skip
-    return [Weights(names, estimator.coef_, covariance[:d, :d], estimator.identified_[:d])]
+    return [Weights(names, estimator.coef_, V[:d, :d], estimator.identified_[:d])]
 
 
 def check_price(price: str, beta: float, identified: Any, suffix: str) -> None:
@@ -211,7 +266,7 @@ def _check_transform(schema: Schema, price: str) -> None:
     )
 
 
-def _in_context(estimator: LinearContextLogit, at: Any) -> Weights:
+def _in_context(estimator: LinearContextLogit, at: Any, kind: str | None) -> Weights:
     """theta + A m at the mean context m, over the scales: linear in the parameters."""
     if at is None:
         raise InputError(
@@ -226,7 +281,7 @@ def _in_context(estimator: LinearContextLogit, at: Any) -> Weights:
     mean = weight @ np.hstack([means, data.context]) / weight.sum()
     d = len(names)
     linear = np.hstack([np.eye(d), np.kron(np.eye(d), mean)]) / schema.item_scales[:, None]
-    covariance = linear @ np.nan_to_num(estimator.covariance_) @ linear.T
+    covariance = linear @ np.nan_to_num(estimator.covariance_of(kind)) @ linear.T
     return Weights(names, linear @ estimator.coef_, covariance, estimator.identified_[:d])
 
 

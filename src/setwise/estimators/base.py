@@ -236,12 +236,14 @@ class Estimator(BaseEstimator):
         return nw.to_native(frame.with_columns(*series))
 
     def evaluate(self, data: Any, *, set: Any = None, chosen: Any = None) -> Metrics:
-        """top1, top5, mean_rank, mrr, nll (with standard errors over sets), rho2, calibration.
+        """top1, top5, mean_rank, mrr, nll (with standard errors), rho2, calibration.
 
+        Standard errors are clustered by person where the person of each set is known (``group=``
+        of :func:`setwise.read`); else sets are taken as independent.
         An array goes with ``set`` and ``chosen``, the vector that marks chosen rows with 1.
         """
         choices = self.as_choices(data, with_choice=True, set=set, chosen=chosen)
-        return self.outcomes(choices).measured(choices.weight)
+        return self.outcomes(choices).measured(choices.weight, choices.group)
 
     def outcomes(self, choices: Choices) -> Outcomes:
         """The rank of the choice, its NLL and what else the measures need, per set."""

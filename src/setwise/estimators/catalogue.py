@@ -259,8 +259,8 @@ CLASSES: Mapping[str, type[Estimator]] = {
 }  # fmt: skip
 """Estimators by the name that a model file holds."""
 
-MAY_BE_UNKNOWN = ("covariance",)
-"""Arrays in which a number that was not identified is NaN."""
+MAY_BE_UNKNOWN = ("covariance", "trees/threshold")
+"""How the names of arrays begin in which not all is finite: NaN is what was not identified."""
 
 
 def load(path: str | Path) -> Estimator:
@@ -285,7 +285,7 @@ def load(path: str | Path) -> Estimator:
 def _check_arrays(artifact: Artifact) -> None:
     """Refuse arrays of weights that are not finite numbers."""
     for name, array in artifact.arrays.items():
-        unknown = name in MAY_BE_UNKNOWN or name == "trees/threshold"  # which may be infinite
+        unknown = name.startswith(MAY_BE_UNKNOWN)
         if array.dtype.kind == "f" and not unknown and not np.isfinite(array).all():
             raise InputError(f"the array '{name}' has values that are not finite numbers")
 
@@ -294,7 +294,8 @@ def _check_model(estimator: Estimator) -> None:
     """Refuse a model whose arrays do not fit together, or do not fit its columns."""
     if isinstance(estimator, Estimated):
         count = len(estimator.parameter_names_)
-        if estimator.covariance_.shape != (count, count) or estimator.identified_.shape != (count,):
+        shapes = {one.shape for one in estimator.covariances_.values()}
+        if shapes != {(count, count)} or estimator.identified_.shape != (count,):
             raise InputError(f"the standard errors are not those of {count} parameters")
     if isinstance(estimator, TrainedEstimator) or not estimator.has_jax_model:
         return  # the arrays of the former were compared with their blueprint

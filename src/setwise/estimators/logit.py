@@ -2,12 +2,13 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
-from jaxtyping import Float, Float32
+from jaxtyping import Bool, Float, Float32
 
 from setwise import _segments
 from setwise._arguments import checked, number, or_word
@@ -20,6 +21,7 @@ from setwise.estimators.maximum_likelihood import (
     FIXED,
     STATISTICS,
     Estimated,
+    Remarks,
     check_identified,
     fixed_coefficients,
     is_utility,
@@ -27,12 +29,15 @@ from setwise.estimators.maximum_likelihood import (
     warn_of_no_maximum,
     warn_of_rounding,
     with_fixed,
+    with_mean_weight,
     with_utility,
     without_context,
 )
-from setwise.estimators.summary import Summary, reasons
+from setwise.estimators.summary import reasons
 from setwise.models import ZOO, Model
 from setwise.models.within_set import WithinSet, within_set
+from setwise.training import maximise
+from setwise.training.covariances import Resampling, logit_climb
 from setwise.training.likelihood import by_set
 from setwise.training.newton import penalised
 from setwise.training.penalties import by_leave_one_out, by_validation
@@ -40,6 +45,8 @@ from setwise.training.shards import stays_on_disk
 
 LEAST = 1.0  # the weakest penalty of fits that have no maximum without one
 ROUNDING = 1e-12  # a set's mean this near to zero, in standardised units, is zero
+
+Logit = TypeVar("Logit", bound="ConvexLogit")
 
 
 class ConvexLogit(Estimated):
@@ -83,8 +90,9 @@ class ConvexLogit(Estimated):
             optimum = penalised(data, l2)
         self.schema_, self.l2_ = schema, l2
         self.coef_ = optimum.coefficients / scale
-        self.covariance_ = optimum.covariance / np.outer(scale, scale)
         self.identified_ = optimum.identified
+        both = np.outer(scale, scale)
+        self._keep(choices, data, optimum.covariance, optimum.scores, lambda one: one / both)
         for name in STATISTICS:
             setattr(self, f"{name}_", getattr(optimum, name))
         self.converged_ = has_maximum
@@ -106,7 +114,7 @@ class ConvexLogit(Estimated):
     def _learned(self, choices: Choices) -> tuple[Schema, Encoded, Float[np.ndarray, " p"]]:
         """The schema of training sets, their columns phi, and what one unit of each is."""
         schema, seen = Schema.learn(with_utility(choices, self.utility))
-        encoded = with_fixed(seen.encoded(np.float64), schema)
+        encoded = with_mean_weight(with_fixed(seen.encoded(np.float64), schema))
         columns, scale = self._columns(encoded, schema)
         return schema, replace(encoded, items=columns), scale
 
@@ -161,13 +169,53 @@ class ConvexLogit(Estimated):
     def parameter_names_(self) -> list[str]:
         return self.feature_names_
 
-    def summary(self) -> Summary:
-        self.check_is_fitted()
-        return Summary(
-            tuple(self.feature_names_), self.coef_, self.standard_errors_, self.identified_,
-            self.log_likelihood_, self.null_log_likelihood_, self.sets_, self.dropped_,
-            note="\n".join(filter(None, (self.note, self._about_context(), self._about_penalty()))),
+    @property
+    def parameters_(self) -> Float[np.ndarray, " p"]:
+        return self.coef_
+
+    def with_parameters(self: Logit, parameters: Float[np.ndarray, " p"]) -> Logit:
+        other = copy(self)
+        other.coef_ = parameters
+        other.__dict__.pop("model_", None)
+        return other
+
+    def _remarks(self) -> Remarks:
+        notes = (self.note, self._about_context(), self._about_penalty())
+        return Remarks(self.dropped_, "\n".join(filter(None, notes)))
+
+    def _resampling(self, choices: Choices) -> Resampling:
+        _, data, scale = self._learned(choices)
+        known = self.identified_
+        some = replace(data, items=np.ascontiguousarray(data.items[:, known]))
+        penalty = self.l2_ * some.items.var(0) if self.l2_ > 0 else None
+        units, covariance = scale[known], self.covariances_["classical"][np.ix_(known, known)]
+
+        def report(drawn: Float[np.ndarray, "r k"]) -> Float[np.ndarray, "r p"]:
+            found = np.tile(self.coef_, (len(drawn), 1))
+            found[:, known] = drawn / units
+            return found
+
+        weight = np.ones(len(data)) if data.weight is None else data.weight
+        return Resampling(
+            logit_climb(some, penalty), self.coef_[known] * units,
+            covariance * np.outer(units, units), weight, len(data.items), report,
         )  # fmt: skip
+
+    def derivatives_given(
+        self, given: Bool[np.ndarray, " p"], values: Float[np.ndarray, " p"]
+    ) -> tuple[Float[np.ndarray, "sets p"], Float[np.ndarray, "p p"]]:
+        """Each set's score and the information, where some parameters are given.
+
+        The other identified ones are at their best beside them. Needs the training choices.
+        """
+        _, data, scale = self._learned(self.training_choices())
+        free = self.identified_ & ~given
+        offset = data.items[:, given] @ (values[given] * scale[given])
+        offset = offset if data.offset is None else offset + data.offset
+        best = maximise(replace(data, items=data.items * free, offset=offset))
+        whole = np.where(free, best.coefficients, values * scale)
+        at = replace(best, coefficients=whole, identified=self.identified_, data=data)
+        return at.scores * scale, at.information * np.outer(scale, scale)
 
     def _about_penalty(self) -> str:
         """What the penalty does to estimates and standard errors, for the summary."""
@@ -176,9 +224,8 @@ class ConvexLogit(Estimated):
         none = "The likelihood has no maximum. " if self.l2 == 0 else ""
         return (
             f"{none}Estimates are penalised (l2={self.l2_:g}), which draws them towards 0.\n"
-            "Standard errors are those of the penalised likelihood's curvature. They leave this "
-            "bias out, so that\nz and p are not classical tests. AIC and BIC count every "
-            "coefficient in full."
+            "Standard errors leave this bias out, so that z and p are not classical tests. AIC and "
+            "BIC count every coefficient in full."
         )
 
     def _about_context(self) -> str:
@@ -203,7 +250,8 @@ class MNL(ConvexLogit):
                 sum over sets of weight * log P(chosen) - l2 / 2 * sum_j (sd_j b_j)^2
 
             with sd_j the standard deviation of column j over the training rows, so that units do
-            not matter. l2 stands against the sum over all sets, as 1/C in scikit-learn.
+            not matter, and weights divided by their mean. l2 stands against the sum over all
+            sets, as 1/C in scikit-learn.
             0 is maximum likelihood, with standard errors. "validation" takes the value of
             ``setwise.training.penalties.GRID`` (0.1 to 10,000) with the best NLL on the
             validation part. Without one, a fifth of the sets (whole groups, where a group column

@@ -2,24 +2,29 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
+from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from setwise import _segments
-from setwise._arguments import instance, number, optional
+from setwise._arguments import Check, flag, instance, number, one_of, optional, whole
+from setwise._arguments import seed as check_seed
 from setwise._errors import DataWarning, InputError
 from setwise.choices import Choices, Encoded, Schema, Utility
+from setwise.choices.choices import rows_of
 from setwise.doctor.derived import Derived
 from setwise.estimators.base import FEWEST_SETS, Estimator, warn_if_perfect
 from setwise.estimators.summary import Summary
+from setwise.metrics.set_means import numbered
 from setwise.models import Model
 from setwise.scoring.model_file import Artifact
+from setwise.training.covariances import KINDS, Resampling, sandwich
 from setwise.training.separation import Separation
 
 FIXED = "fixed: given, not estimated"
@@ -30,43 +35,78 @@ CERTAIN = 1e-3  # of log L at equal chances
 SINGLE = 2.0**-24  # a number's rounding error in single precision, as a share of it
 BLURRED = 0.005  # of a column's standard deviation within sets
 STATISTICS = ("log_likelihood", "null_log_likelihood", "sets", "iterations", "converged")
+ENOUGH = 0.5  # of the resamples must have a maximum
+MORE_STATISTICS: Mapping[str, tuple[Check, Any]] = {
+    "rows": (whole(least=0), 0),
+    "people": (whole(least=0), 0),
+    "weighted": (flag, False),
+    "constants": (whole(least=0), 0),
+    "constants_log_likelihood": (optional(number()), None),
+}
+"""Fitted numbers that older files do not have: their check, and what they are then."""
+
+OneEstimated = TypeVar("OneEstimated", bound="Estimated")
 
 
 class Estimated(Estimator):
     """A model whose parameters maximise the likelihood, each with a standard error.
 
-    Fitted attributes beside those of the class: ``covariance_`` and ``identified_`` (of all
-    parameters, in the order of ``parameter_names_``), ``log_likelihood_``,
-    ``null_log_likelihood_``, ``iterations_``, ``converged_``, ``sets_``, and ``dropped_``: why a
-    column has no coefficient of its own, by its name ("constant within sets", "a combination of
-    ...", or the reference of a full set of dummies). ``derived_`` lists number columns that are
-    products or functions of others in the training data
-    (:class:`setwise.doctor.derived.Derived`): :mod:`setwise.consequences` warns of them.
+    Fitted attributes beside those of the class: ``covariances_`` by kind, ``covariance_`` (the
+    default one) and ``identified_`` (of all parameters, in the order of ``parameter_names_``),
+    ``log_likelihood_``, ``null_log_likelihood_`` (equal chances), ``constants_log_likelihood_``
+    (constants of named alternatives alone; None without names), ``iterations_``, ``converged_``,
+    ``sets_``, ``rows_``, ``people_`` (0 where they are not known), and ``dropped_``: why a column
+    has no coefficient of its own, by its name ("constant within sets", "a combination of ...", or
+    the reference of a full set of dummies). ``derived_`` lists number columns that are products or
+    functions of others in the training data (:class:`setwise.doctor.derived.Derived`):
+    :mod:`setwise.consequences` warns of them.
+
+    Weights of sets are divided by their mean: only their ratios count.
     """
 
-    ARRAYS: tuple[str, ...] = ("coef", "covariance", "identified")
+    ARRAYS: tuple[str, ...] = ("coef", "identified")
     """Fitted attributes, without underscore, from which the model can be made again."""
 
     FITTED: ClassVar[Mapping[str, float]] = {}
     """More fitted numbers, without underscore, and what they are in older files; none below 0."""
 
-    covariance_: Float[np.ndarray, "p p"]
+    covariances_: dict[str, Float[np.ndarray, "p p"]]
     identified_: np.ndarray
     log_likelihood_: float
     null_log_likelihood_: float
+    constants_log_likelihood_: float | None
+    constants_: int
     sets_: int
+    rows_: int
+    people_: int
+    weighted_: bool
     converged_: bool
     dropped_: dict[str, str]
     derived_: list[Derived]
+    _choices: Choices | None = None
+    """What the model was fitted to, for the bootstrap; neither files nor pickles hold it."""
 
     @property
     @abstractmethod
     def parameter_names_(self) -> list[str]:
         """What each row of the summary and of ``covariance_`` belongs to."""
 
+    @property
     @abstractmethod
-    def summary(self) -> Summary:
-        """Estimates, standard errors, z, p and measures of fit, as a table."""
+    def parameters_(self) -> Float[np.ndarray, " p"]:
+        """All estimates in one vector, in the order of ``parameter_names_``."""
+
+    @abstractmethod
+    def with_parameters(self: OneEstimated, parameters: Float[np.ndarray, " p"]) -> OneEstimated:
+        """The same model with other parameters in the place of the estimates."""
+
+    @abstractmethod
+    def _remarks(self) -> "Remarks":
+        """What the summary says beside the numbers."""
+
+    @abstractmethod
+    def _resampling(self, choices: Choices) -> Resampling:
+        """What the bootstrap fits to every resample of these choices."""
 
     @abstractmethod
     def _model(self) -> Model:
@@ -78,16 +118,155 @@ class Estimated(Estimator):
         return self._model()
 
     @property
+    def default_covariance_(self) -> str:
+        """The covariance that is used if none is asked for.
+
+        "cluster" where the person of each set is known, "robust" where sets have weights, else
+        "classical".
+        """
+        if "cluster" in self.covariances_:
+            return "cluster"
+        return "robust" if self.weighted_ else "classical"
+
+    @property
+    def covariance_(self) -> Float[np.ndarray, "p p"]:
+        """The default covariance of all parameters; NaN where not identified."""
+        return self.covariance_of()
+
+    @property
     def standard_errors_(self) -> Float[np.ndarray, " p"]:
-        """From the inverse of the observed information; NaN where not identified."""
-        variances = np.diag(self.covariance_)
-        return np.sqrt(np.where(variances >= 0, variances, np.nan))
+        """From the default covariance; NaN where not identified."""
+        return standard_errors(self.covariance_)
+
+    def covariance_of(self, kind: str | None = None) -> Float[np.ndarray, "p p"]:
+        """The covariance of all parameters, without fitting the model again.
+
+        Args:
+            kind: "classical" (the inverse of the information), "robust" (sets are independent),
+                "cluster" (people are independent), "bootstrap" (people, or sets where people are
+                not known, drawn anew; see :meth:`bootstrap`), or None for the default.
+        """
+        self.check_is_fitted()
+        optional(one_of(*KINDS))("covariance", kind)
+        kind = kind or self.default_covariance_
+        if kind == "bootstrap" and kind not in self.covariances_:
+            self.bootstrap()
+        if kind not in self.covariances_:
+            known = ", ".join(f'"{one}"' for one in self.covariances_)
+            why = (
+                "the person of each set is not known; read the choices with group="
+                if kind == "cluster" and len(self.covariances_) > 1
+                else "the file is of an older version; fit the model again"
+            )
+            raise InputError(f'there is no covariance "{kind}" ({why}); there are: {known}')
+        return self.covariances_[kind]
+
+    def bootstrap(self: OneEstimated, resamples: int = 200, seed: int = 0) -> OneEstimated:
+        """Estimate the covariance by the bootstrap, for ``summary(covariance="bootstrap")``.
+
+        Each resample draws as many people as there are, with replacement, each with all of their
+        sets; where people are not known, sets. All resamples are fitted together, from the
+        estimate on. The penalty, where there is one, stays as it is. A resample whose likelihood
+        has no maximum is left out, with a warning.
+
+        Args:
+            resamples: how many, 200 by default.
+            seed: of the draws; the same seed gives the same covariance.
+
+        >>> import setwise as sw
+        >>> model = sw.MNL().fit(sw.datasets.load("swissmetro").sample(300))
+        >>> errors = model.bootstrap(50).summary(covariance="bootstrap").standard_errors
+        >>> bool((errors[model.identified_] > 0).all())
+        True
+        """
+        self.check_is_fitted()
+        whole(least=2)("resamples", resamples)
+        check_seed("seed", seed)
+        choices = self.training_choices()
+        drawn = self._resampling(choices).drawn(people_of(choices), resamples, seed)
+        reached = ~np.isnan(drawn).any(1)
+        if reached.sum() < max(2, ENOUGH * resamples):
+            raise InputError(
+                f"of {resamples} resamples only {int(reached.sum())} have a maximum of the "
+                "likelihood: some columns tell chosen items without error in the others; use "
+                'covariance="cluster" or "robust", or fewer columns'
+            )
+        if not reached.all():
+            warnings.warn(
+                f"{int((~reached).sum())} of {resamples} resamples have no maximum of the "
+                "likelihood and are left out of the bootstrap; standard errors may be too small",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        covariance = np.atleast_2d(np.cov(drawn[reached].T))
+        self.covariances_["bootstrap"] = with_unknown(covariance, self.identified_)
+        return self
+
+    def training_choices(self) -> Choices:
+        """What the model was fitted to; an estimator that was loaded or pickled forgot it."""
+        if self._choices is None:
+            raise InputError(
+                "the data that this model was fitted to are not in its file; ask for it before "
+                "saving, or fit the model again"
+            )
+        return self._choices
+
+    def summary(self, covariance: str | None = None) -> Summary:
+        """Estimates, standard errors, z, p and measures of fit, as a table.
+
+        Args:
+            covariance: whose standard errors, without fitting again: "classical" (sets are
+                independent and the model is right), "robust" (sets are independent), "cluster"
+                (people are independent) or "bootstrap" (of people, where they are known). By
+                default "cluster" where the person of each set is known (``group=`` of
+                :func:`setwise.read`), "robust" where sets have weights, else "classical".
+        """
+        errors, remarks = standard_errors(self.covariance_of(covariance)), self._remarks()
+        kind = covariance or self.default_covariance_
+        return Summary(
+            tuple(self.parameter_names_), self.parameters_, errors, self.identified_,
+            self.log_likelihood_, self.null_log_likelihood_, self.sets_, remarks.fixed,
+            remarks.null, remarks.note, constants_log_likelihood=self.constants_log_likelihood_,
+            constants=self.constants_, rows=self.rows_, people=self.people_,
+            converged=self.converged_, covariance=kind, group=self.schema_.roles.group or "",
+        )  # fmt: skip
+
+    def _keep(
+        self,
+        choices: Choices,
+        data: Encoded,
+        bread: Float[np.ndarray, "q q"],
+        scores: Float[np.ndarray, "sets q"],
+        report: Callable[[Float[np.ndarray, "q q"]], Float[np.ndarray, "p p"]],
+    ) -> None:
+        """Keep the covariances of a fit, and what else a summary says of its data.
+
+        ``bread`` is the classical covariance of the parameters that the likelihood has, 0 or NaN
+        where they are not free, and ``report`` turns such a covariance into that of what is
+        reported. ``identified_`` must be known.
+        """
+        bread, people = np.nan_to_num(bread), people_of(choices)
+        found = {"classical": bread, "robust": sandwich(bread, scores)}
+        if people is not None:
+            found["cluster"] = sandwich(bread, scores, people)
+        self.covariances_ = {
+            kind: with_unknown(report(one), self.identified_) for kind, one in found.items()
+        }
+        self.people_ = 0 if people is None else int(people.max()) + 1
+        self.rows_, self.weighted_ = int(choices.offsets[-1]), choices.weight is not None
+        self.constants_log_likelihood_, self.constants_ = constants_only(choices, data)
+        self._choices = choices
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_choices"}
 
     def _to_artifact(self) -> Artifact:
-        names = (*STATISTICS, *self.FITTED, "dropped")
+        names = (*STATISTICS, *MORE_STATISTICS, *self.FITTED, "dropped")
         fitted = {name: getattr(self, f"{name}_") for name in names}
         fitted["derived"] = [asdict(one) for one in self.derived_]
         arrays = {name: getattr(self, f"{name}_") for name in self.ARRAYS}
+        arrays |= {_file_name(kind): one for kind, one in self.covariances_.items()}
         params = self.get_params(deep=False)
         if params.get("utility") is not None:
             params["utility"] = Utility.of(params["utility"]).to_json()
@@ -103,15 +282,108 @@ class Estimated(Estimator):
         estimator.schema_ = artifact.schema
         for name in cls.ARRAYS:
             setattr(estimator, f"{name}_", artifact.arrays[name])
+        estimator.covariances_ = {
+            kind: artifact.arrays[_file_name(kind)]
+            for kind in KINDS
+            if _file_name(kind) in artifact.arrays or kind == "classical"
+        }
         for name in STATISTICS:
             setattr(estimator, f"{name}_", artifact.fitted[name])
-        for name, otherwise in cls.FITTED.items():
+        for name, (check, otherwise) in MORE_STATISTICS.items():
             value = artifact.fitted.get(name, otherwise)
+            check(f"{name}_", value)
+            setattr(estimator, f"{name}_", value)
+        for name, other in cls.FITTED.items():
+            value = artifact.fitted.get(name, other)
             number(least=0)(f"{name}_", value)
             setattr(estimator, f"{name}_", value)
         estimator.dropped_ = artifact.fitted.get("dropped", {})  # older files do not say why
         estimator.derived_ = [Derived(**one) for one in artifact.fitted.get("derived", [])]
         return estimator
+
+
+@dataclass(frozen=True, eq=False)
+class Remarks:
+    """What a summary says beside the numbers: see :class:`~setwise.estimators.summary.Summary`."""
+
+    fixed: Mapping[str, str]
+    note: str = ""
+    null: Float[np.ndarray, " p"] | None = None
+
+
+def _file_name(kind: str) -> str:
+    """The name of a covariance among the arrays of a model file; older files have the first."""
+    return "covariance" if kind == "classical" else f"covariance_{kind}"
+
+
+def standard_errors(covariance: Float[np.ndarray, "p p"]) -> Float[np.ndarray, " p"]:
+    """The roots of the variances; NaN where there is none."""
+    variances = np.diag(covariance)
+    return np.sqrt(np.where(variances >= 0, variances, np.nan))
+
+
+def with_unknown(
+    covariance: Float[np.ndarray, "p p"], identified: Bool[np.ndarray, " p"]
+) -> Float[np.ndarray, "p p"]:
+    """The covariance with NaN in the rows and columns of what was not estimated."""
+    found = covariance.copy()
+    unknown = ~identified & ~(np.diag(covariance) > 0)
+    found[unknown], found[:, unknown] = np.nan, np.nan
+    return found
+
+
+def people_of(choices: Choices) -> Int[np.ndarray, " sets"] | None:
+    """The person of each set, numbered from 0; None where they are not known."""
+    return None if choices.group is None else numbered(choices.group, len(choices))
+
+
+def with_mean_weight(data: Encoded) -> Encoded:
+    """The same choices with weights of mean 1: likelihoods and errors do not depend on a unit."""
+    if data.weight is None:
+        return data
+    return replace(data, weight=data.weight / data.weight.mean())
+
+
+def constants_only(choices: Choices, data: Encoded) -> tuple[float | None, int]:
+    """log L of a logit with constants of the alternatives alone, and how many they are.
+
+    None and 0 where alternatives have no names. With a_k the constant of alternative k,
+
+        log L = sum over sets of weight * (a_chosen - log sum over k in s of exp a_k).
+
+    Sets that offer the same alternatives are one term of it. An alternative that is never chosen
+    has no finite constant: log L is then the limit, up to rounding.
+    """
+    name = choices.roles.alternative
+    if name is None:
+        return None, 0
+    codes = np.concatenate([block.columns[name].values for block in choices.blocks()])
+    codes = codes.astype(np.int64)
+    if choices.outside:
+        codes = np.insert(codes, choices.offsets[1:], codes.max() + 1)
+    codes = np.unique(codes, return_inverse=True)[1].reshape(-1)
+    assert data.chosen is not None
+    weight = np.ones(len(data)) if data.weight is None else data.weight
+    count = int(codes.max()) + 1
+    taken = np.bincount(codes[data.offsets[:-1] + data.chosen], weight, count)
+    mark = np.random.default_rng(0).integers(2**63, size=count, dtype=np.uint64)
+    _, first, same = np.unique(
+        _segments.sums(mark[codes], data.offsets), return_index=True, return_inverse=True
+    )
+    offers = np.bincount(same.reshape(-1), weight)
+    sizes = data.sizes[first]
+    rows, offsets = rows_of(data.offsets[first], sizes), _segments.offsets_of(sizes)
+    of_rows = codes[rows]
+
+    def loss(a: Float[np.ndarray, " k"]) -> tuple[float, Float[np.ndarray, " k"]]:
+        values = a[of_rows]
+        p = _segments.softmax(values, offsets) * _segments.spread(offers, offsets)
+        total = offers @ _segments.log_sum_exp(values, offsets)
+        return float(total - taken @ a), np.bincount(of_rows, p, count) - taken
+
+    start = np.log(np.maximum(taken, 0.5))
+    found = minimize(loss, start, jac=True, method="BFGS" if count < 50 else "L-BFGS-B")
+    return -float(found.fun), count - 1
 
 
 def with_utility(choices: Choices, utility: str | Utility | None) -> Choices:

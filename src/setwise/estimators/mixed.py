@@ -2,13 +2,14 @@
 
 import warnings
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 from jax import random
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Int
 from scipy.linalg import eigh
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
@@ -17,20 +18,25 @@ from setwise import _segments
 from setwise._arguments import optional, seed, whole
 from setwise._errors import InputError
 from setwise._tensorfile import with_arrays
-from setwise.choices import Choices, Encoded, Schema
+from setwise.choices import Choices, Encoded, Schema, Utility
 from setwise.doctor.derived import derived
 from setwise.estimators.base import held_out
 from setwise.estimators.maximum_likelihood import (
     Estimated,
+    Remarks,
     check_identified,
+    is_utility,
     warn_if_certain,
     warn_of_rounding,
+    with_mean_weight,
+    with_utility,
     without_context,
 )
-from setwise.estimators.summary import Summary, reasons
+from setwise.estimators.summary import reasons
 from setwise.models.mixtures import Mixture
 from setwise.training import Optimum, maximise, row_log_probabilities
-from setwise.training.likelihood import Maximum, maximise_likelihood
+from setwise.training.covariances import Resampling
+from setwise.training.likelihood import Likelihood, Maximum, maximise_likelihood, resampled
 
 MOST_CLASSES = 4
 EM_STEPS = 15
@@ -65,6 +71,8 @@ class MixedMNL(Estimated):
     Args:
         classes: how many, or None for the one of 1 to 4 with the best likelihood on validation
             sets (without such, on a fifth of the training sets; then all are used to fit).
+        utility: the utility within each class as a formula or :class:`setwise.Utility`, as in
+            :class:`MNL`, without fixed coefficients.
         starts: random starts of EM; those of a smaller number are among them.
         seed: of the starts and of a held-out fifth.
 
@@ -78,14 +86,24 @@ class MixedMNL(Estimated):
     ((2, 2), True)
     """
 
-    CHECKS: ClassVar = {"classes": optional(whole()), "starts": whole(), "seed": seed}
-    ARRAYS = ("coef", "shares", "covariance", "identified")
+    CHECKS: ClassVar = {
+        "classes": optional(whole()), "utility": is_utility, "starts": whole(), "seed": seed,
+    }  # fmt: skip
+    ARRAYS = ("coef", "shares", "identified")
 
     coef_: Float[np.ndarray, "k d"]
     shares_: Float[np.ndarray, " k"]
 
-    def __init__(self, classes: int | None = None, *, starts: int = 5, seed: int = 0):
+    def __init__(
+        self,
+        classes: int | None = None,
+        *,
+        utility: str | Utility | None = None,
+        starts: int = 5,
+        seed: int = 0,
+    ):
         self.classes = classes
+        self.utility = utility
         self.starts = starts
         self.seed = seed
 
@@ -102,11 +120,12 @@ class MixedMNL(Estimated):
                     f"classes={self.classes} is more than the {len(choices):,} sets to learn from; "
                     "use fewer classes"
                 )
-            mnl = self._solve(choices, self.classes)
+            mnl, found = self._solve(choices, self.classes)
         elif validation is None:
-            mnl = self._solve(choices, self._best(*held_out(choices, self.seed)))
+            mnl, found = self._solve(choices, self._best(*held_out(choices, self.seed)))
         else:
-            mnl = self._solve(choices, self._best(choices, validation))
+            mnl, found = self._solve(choices, self._best(choices, validation))
+        self._keep_covariances(choices, mnl.data, found)
         self.derived_ = derived(choices)
         warn_of_rounding(self.feature_names_, mnl.data, mnl.identified)
         warn_if_certain(self.log_likelihood_, self.null_log_likelihood_, self.sets_)
@@ -135,14 +154,20 @@ class MixedMNL(Estimated):
         names = [f"{name} (class {k})" for k in numbers for name in self.feature_names_]
         return names + [f"share of class {k}" for k in numbers]
 
-    def summary(self) -> Summary:
-        self.check_is_fitted()
-        names = tuple(self.parameter_names_)
-        return Summary(
-            names, np.concatenate([self.coef_.ravel(), self.shares_]), self.standard_errors_,
-            self.identified_, self.log_likelihood_, self.null_log_likelihood_, self.sets_,
-            fixed=self._fixed() | {names[-1]: REST}, note=without_context(self.schema_),
-        )  # fmt: skip
+    @property
+    def parameters_(self) -> Float[np.ndarray, " p"]:
+        return np.concatenate([self.coef_.ravel(), self.shares_])
+
+    def with_parameters(self, parameters: Float[np.ndarray, " p"]) -> "MixedMNL":
+        other, end = copy(self), self.coef_.size
+        other.coef_ = parameters[:end].reshape(self.coef_.shape)
+        other.shares_ = parameters[end:]
+        other.model_ = other._model()
+        return other
+
+    def _remarks(self) -> Remarks:
+        fixed = self._fixed() | {self.parameter_names_[-1]: REST}
+        return Remarks(fixed, without_context(self.schema_))
 
     def _fixed(self) -> dict[str, str]:
         """Why parameters of classes have no estimate."""
@@ -161,16 +186,19 @@ class MixedMNL(Estimated):
             losses.append(-float(weight @ logs.astype(np.float64)))
         return int(np.argmin(losses)) + 1
 
-    def _solve(self, choices: Choices, classes: int) -> Optimum:
-        """Fit so many classes; returns the MNL of the same columns."""
-        schema, seen = Schema.learn(choices)
-        data = _without_context(seen.encoded(np.float64))
+    def _solve(self, choices: Choices, classes: int) -> tuple[Optimum, Maximum]:
+        """Fit so many classes; returns the MNL of the same columns, and the maximum."""
+        schema, seen = Schema.learn(with_utility(choices, self.utility))
+        data = with_mean_weight(_without_context(seen.encoded(np.float64)))
         sample = _without_context(seen.sample(EM_SETS, self.seed).encoded(np.float64))
         mnl = maximise(data)
         check_identified(schema.item_names, mnl.identified)
         found = self._climbed(data, sample, mnl, classes)
         self.schema_ = schema
-        self._read(found, classes, mnl.identified)
+        self.shares_, self.coef_ = self._reported(found.parameters, _order(found, classes))
+        self.identified_ = np.append(
+            np.tile(mnl.identified, classes), np.arange(classes) < classes - 1
+        )  # the last share is what the others leave
         self.dropped_ = reasons(
             schema.item_names, data.items[schema.real_rows(data)], mnl.relations
         )
@@ -182,7 +210,7 @@ class MixedMNL(Estimated):
         self._flaws = flaws(found, mnl, self.feature_names_, classes)
         self.converged_ = found.converged and not self._flaws
         self.model_ = self._model()
-        return mnl
+        return mnl, found
 
     def _climbed(self, data: Encoded, sample: Encoded, mnl: Optimum, classes: int) -> Maximum:
         """The best of the maxima that the promising starts lead to."""
@@ -199,30 +227,54 @@ class MixedMNL(Estimated):
             maxima.append(maximise_likelihood(model, start, data, free, unit))
         return max(maxima, key=lambda one: one.log_likelihood)
 
-    def _read(self, found: Maximum, classes: int, identified: Bool[np.ndarray, " d"]) -> None:
-        """Classes by share, coefficients in the table's units, all covariances (delta method)."""
-        d, scale = len(identified), self.schema_.item_scales
-        theta, logits = np.split(found.parameters, [d * classes])
-        shares = softmax(logits)
-        order = np.argsort(-shares, kind="stable")
-        self.shares_ = shares[order]
-        self.coef_ = (theta.reshape(d, classes) / scale[:, None]).T[order]
+    def _reported(
+        self, parameters: Float[np.ndarray, "*r p"], order: Int[np.ndarray, " k"]
+    ) -> tuple[Float[np.ndarray, "*r k"], Float[np.ndarray, "*r k d"]]:
+        """Shares, and coefficients in the table's units, of classes in this order."""
+        classes, scale = len(order), self.schema_.item_scales
+        theta = parameters[..., :-classes].reshape(*parameters.shape[:-1], len(scale), classes)
+        coef = np.swapaxes(theta / scale[:, None], -1, -2)[..., order, :]
+        return softmax(parameters[..., -classes:], -1)[..., order], coef
+
+    def _keep_covariances(self, choices: Choices, data: Encoded, found: Maximum) -> None:
+        """Covariances of coefficients and shares, by the delta method."""
+        d, scale, classes = data.items.shape[1], self.schema_.item_scales, self.classes_
+        shares, order = softmax(found.parameters[-classes:]), _order(found, classes)
         slopes = np.zeros((classes * d + classes, len(found.parameters)))
         for place, k in enumerate(order):
             rows = np.arange(place * d, (place + 1) * d)
             slopes[rows, np.arange(d) * classes + k] = 1 / scale
         slopes[classes * d :, classes * d :] = (np.diag(shares) - np.outer(shares, shares))[order]
-        fixed = np.concatenate([~np.tile(identified, classes), np.full(classes, classes == 1)])
-        covariance = slopes @ np.nan_to_num(found.covariance) @ slopes.T
-        covariance[fixed], covariance[:, fixed] = np.nan, np.nan
-        self.covariance_, self.identified_ = covariance, ~fixed
-        self.identified_[-1] = False  # the last share is what the others leave
+        scores = Likelihood(Mixture(d, classes, random.key(0)), data).scores(found.parameters)
+        self._keep(choices, data, found.covariance, scores, lambda one: slopes @ one @ slopes.T)
+
+    def _resampling(self, choices: Choices) -> Resampling:
+        schema, seen = Schema.learn(with_utility(choices, self.utility))
+        data = with_mean_weight(_without_context(seen.encoded(np.float64)))
+        classes, d = self.coef_.shape
+        theta = (self.coef_ * schema.item_scales).T.ravel()
+        free = np.append(
+            np.repeat(self.identified_[:d], classes), np.arange(classes) > 0
+        )  # as in the fit, the first class's logit stays where it is
+        likelihood = Likelihood(Mixture(d, classes, random.key(0)), data)
+
+        def report(drawn: Float[np.ndarray, "r p"]) -> Float[np.ndarray, "r q"]:
+            shares, coef = self._reported(drawn, np.arange(classes))
+            return np.hstack([coef.reshape(len(drawn), -1), shares])
+
+        start = np.concatenate([theta, np.log(self.shares_)])
+        return resampled(likelihood, start, free, data, report)
 
     def _model(self) -> Mixture:
         theta = np.zeros((self.schema_.width, self.classes_), np.float32)
         theta[: self.coef_.shape[1]] = (self.coef_ * self.schema_.item_scales).T
         arrays = {"theta": theta, "logits": np.log(self.shares_).astype(np.float32)}
         return with_arrays(Mixture(*theta.shape, random.key(0)), arrays)
+
+
+def _order(found: Maximum, classes: int) -> Int[np.ndarray, " k"]:
+    """The classes by their shares, the largest first."""
+    return np.argsort(-softmax(found.parameters[-classes:]), kind="stable")
 
 
 def _without_context(data: Encoded) -> Encoded:

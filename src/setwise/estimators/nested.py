@@ -2,9 +2,10 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -12,14 +13,16 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from setwise import _segments
-from setwise._arguments import by_name, each, text
+from setwise._arguments import by_name, each, optional, text
 from setwise._errors import InputError
 from setwise._tensorfile import with_arrays
 from setwise.choices import Choices, Encoded, Schema, Utility
+from setwise.choices.alternatives import shown
 from setwise.doctor.derived import derived
 from setwise.estimators.maximum_likelihood import (
     FIXED,
     Estimated,
+    Remarks,
     check_identified,
     fixed_coefficients,
     is_utility,
@@ -27,34 +30,23 @@ from setwise.estimators.maximum_likelihood import (
     warn_of_no_maximum,
     warn_of_rounding,
     with_fixed,
+    with_mean_weight,
     with_utility,
     without_context,
 )
-from setwise.estimators.summary import Summary, reasons
+from setwise.estimators.summary import reasons
 from setwise.models.mixtures import Nested
-from setwise.training import maximise
-from setwise.training.likelihood import Maximum, maximise_likelihood
+from setwise.training import Optimum, maximise
+from setwise.training.covariances import Resampling
+from setwise.training.likelihood import Likelihood, Maximum, maximise_likelihood, resampled
 
 START = np.log(9.0)  # lambda = 0.9: the sigmoid reaches 1, the MNL, in the limit only
 ONE = 40.0  # the sigmoid of this is 1 to the last digit
 BOUND = 0.999
-NEST = "nest"
 
 NOTE = "z and p of a lambda test lambda = 1, where its nest is none."
 AT_BOUND = "at its bound: this nest is none"
 ALONE = "not identified: no set has two items of this nest"
-
-
-def _check_nests(name: str, value: Any) -> None:
-    """A column, or a mapping from the name of each nest to its alternatives."""
-    if not isinstance(value, Mapping):
-        return text(name, value)
-    by_name(each(text))(name, value)
-    listed = [one for some in value.values() for one in some]
-    twice = next((one for one in listed if listed.count(one) > 1), None)
-    if twice is not None:
-        raise InputError(f"{name} has the alternative '{twice}' twice; it can be in one nest only")
-    return None
 
 
 class NestedLogit(Estimated):
@@ -70,14 +62,13 @@ class NestedLogit(Estimated):
     Context features cancel and are not used.
 
     Args:
-        nests: the alternatives of each nest, such as ``{"road": ["bus", "car"]}``, where the
-            alternatives have names (``alternative=`` of :func:`setwise.read`); an alternative in
-            no nest stands alone. Or the column of nests, read as a category among the items
-            (``items=[..., "category(nest)"]``; text is a category anyway). That column is not
-            part of V.
-        utility: the formula of V, such as ``"cost + time | income"``, or a
-            :class:`setwise.Utility` with a reference or fixed coefficients. Nests by alternative
-            need one. By default V has a coefficient for every other item column.
+        nest: the column of nests, read as a category among the items (``items=[...,
+            "category(nest)"]``; text is a category anyway). It is not part of V: constants of
+            nests or alternatives are columns of their own. No level of it is merged with others.
+        nests: instead of a column, the named alternatives of each nest, such as
+            ``{"existing": ["TRAIN", "CAR"]}``. An alternative that is not listed is in no nest. It
+            goes with a utility.
+        utility: V as a formula or :class:`setwise.Utility`, as in :class:`MNL`.
 
     Fitted attributes: ``coef_`` (of V, in the table's units), ``feature_names_``, ``lambdas_`` and
     ``lambda_`` (the same by nest), and those of :class:`Estimated`, lambdas after coefficients.
@@ -92,21 +83,31 @@ class NestedLogit(Estimated):
     >>> table = {f"cost.{one}": draw.uniform(1, 5, 300) for one in ("bus", "car", "train")}
     >>> table["mode"] = draw.choice(["bus", "car", "train"], 300)
     >>> trips = sw.read_wide(table, chosen="mode", items=["cost.{alt}"])
-    >>> NestedLogit({"road": ["bus", "car"]}, "cost").fit(trips).parameter_names_
+    >>> nested = NestedLogit(nests={"road": ["bus", "car"]}, utility="cost").fit(trips)
+    >>> nested.parameter_names_
     ['cost', 'constant:car', 'constant:train', 'lambda(road)']
     """
 
-    CHECKS: ClassVar = {"nests": _check_nests, "utility": is_utility}
+    CHECKS: ClassVar = {
+        "nest": optional(text),
+        "nests": optional(by_name(each(text))),
+        "utility": is_utility,
+    }
     TAKES_FIXED: ClassVar = True
-    ARRAYS = ("coef", "lambdas", "covariance", "identified", "bounded")
+    ARRAYS = ("coef", "lambdas", "identified", "bounded")
 
     coef_: Float[np.ndarray, " d"]
     lambdas_: Float[np.ndarray, " k"]
     bounded_: Bool[np.ndarray, " k"]
 
     def __init__(
-        self, nests: str | Mapping[str, Sequence[str]], utility: str | Utility | None = None
+        self,
+        nest: str | None = None,
+        *,
+        nests: Mapping[str, Sequence[str]] | None = None,
+        utility: str | Utility | None = None,
     ):
+        self.nest = nest
         self.nests = nests
         self.utility = utility
 
@@ -117,71 +118,78 @@ class NestedLogit(Estimated):
         checkpoint: Path | None,
         progress: bool | None,
     ) -> None:
-        schema, data = self._learned(with_utility(choices, self.utility))
-        start, names = _nest_columns(schema, self.nests)
-        nests = len(names)
-        informative = _informative(data, start, nests)
+        self.schema_, data = self._learned(choices)
+        schema, (start, nests) = self.schema_, self._marks()
+        informative = _informative(data, start, nests, self._said)
         d = data.items.shape[1]
-        utility, fixed = _utility(d, start, nests), fixed_coefficients(schema)
-        offset = with_fixed(data, schema)
-        linear = replace(offset, items=np.ascontiguousarray(offset.items[:, utility]))
+        utility = self._utility()
+        given = with_fixed(data, schema)
+        linear = replace(given, items=np.ascontiguousarray(given.items[:, utility]))
         mnl = maximise(linear)
         check_identified(np.array(schema.item_names)[utility].tolist(), mnl.identified)
         separates = mnl.separation
         begin, free = np.zeros(d + nests), np.zeros(d + nests, bool)
         begin[:d][utility], free[:d][utility] = mnl.coefficients, mnl.identified
-        for place, value in fixed.items():
-            begin[place] = value * schema.item_scales[place]
         begin[d:], free[d:] = np.where(informative, START, ONE), informative
+        for place, value in fixed_coefficients(schema).items():
+            begin[place] = value * schema.item_scales[place]
         unit = np.ones(d + nests)
         unit[:d][utility] = mnl.units
-        found, bounded = _solve(Nested(d, nests, start), begin, data, free, unit)
-        self.schema_ = schema
-        self._read(found, np.append(utility, np.ones(nests, bool)), nests)
-        self.bounded_ = bounded
-        self.identified_ = np.concatenate([mnl.identified, informative & ~bounded])
+        found, self.bounded_ = _solve(Nested(d, nests, start), begin, data, free, unit)
+        self.coef_, self.lambdas_ = self._reported(found.parameters)
+        self.identified_ = np.concatenate([mnl.identified, informative & ~self.bounded_])
         self.log_likelihood_, self.null_log_likelihood_ = (
             found.log_likelihood,
             mnl.null_log_likelihood,
         )
         self.sets_, self.iterations_ = len(data), found.iterations
         self.converged_ = found.converged and not separates
+        self._keep_covariances(choices, data, found)
         real = linear.items[schema.real_rows(data)]
         self.dropped_ = reasons(self.feature_names_, real, mnl.relations)
-        self.dropped_ |= {schema.item_names[place]: FIXED for place in fixed}
+        self.dropped_ |= {schema.item_names[place]: FIXED for place in fixed_coefficients(schema)}
         self.derived_ = derived(choices)
         self.model_ = self._model()
-        if separates:
-            warn_of_no_maximum(self.feature_names_, separates, len(data))
+        self._warn(linear, mnl, found)
+
+    def _learned(self, choices: Choices) -> tuple[Schema, Encoded]:
+        """The schema of training sets, with its nests, and these sets in it."""
+        if (self.nest is None) == (self.nests is None):
+            raise InputError(
+                "give nest=, the column of nests, or nests=, the alternatives of each nest"
+                + ("" if self.nest is None else ", and not both")
+            )
+        used = with_utility(choices, self.utility)
+        if self.nests is None:
+            keep = () if self.nest is None else (self.nest,)
+            schema, seen = Schema.learn(used, whole=keep)
+        else:
+            _check_nests(self.nests, used)
+            schema = Schema.fit(used).with_marks(self.nests, used)
+            seen = schema.over(used)
+        data = with_mean_weight(seen.encoded(np.float64))
+        return schema, replace(data, context=np.zeros((len(data), 0)))
+
+    def _warn(self, linear: Encoded, mnl: Optimum, found: Maximum) -> None:
+        if mnl.separation:
+            warn_of_no_maximum(self.feature_names_, mnl.separation, len(linear))
         warn_of_rounding(self.feature_names_, linear, mnl.identified)
         warn_if_certain(self.log_likelihood_, self.null_log_likelihood_, self.sets_)
-        if not found.converged and not separates:
+        if not found.converged and not mnl.separation:
             warnings.warn(
                 "the likelihood of the nested logit has no clear maximum; its standard errors "
                 "mean little: use fewer features or nests, or more sets",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-
-    def _learned(self, choices: Choices) -> tuple[Schema, Encoded]:
-        """The schema of training sets, with a column per nest, and their numbers."""
-        if isinstance(self.nests, str):
-            if choices.roles.utility is not None:
-                raise InputError(
-                    f"with a utility, nests={self.nests!r} cannot be a column; give the "
-                    "alternatives of each nest, such as nests={'road': ['bus', 'car']}"
-                )
-            schema, seen = Schema.learn(choices)
-        else:
-            schema = Schema.fit(choices).with_marks(_marks(self.nests, choices), choices)
-            seen = schema.over(choices)
-        data = seen.encoded(np.float64)
-        return schema, replace(data, context=np.zeros((len(data), 0)))
 
     @property
     def nests_(self) -> list[str]:
-        """The names of the nests."""
-        return _nest_columns(self.schema_, self.nests)[1]
+        """The levels of the nest column, or the names of the nests."""
+        if self.nests is not None:
+            return list(self.nests)
+        return [n for encoder in self.schema_.items if encoder.feature.column == self.nest
+                for n in encoder.levels]  # fmt: skip
 
     @property
     def lambda_(self) -> dict[str, float]:
@@ -190,8 +198,8 @@ class NestedLogit(Estimated):
 
     def nest_members(self, encoded: Encoded) -> Bool[np.ndarray, "rows k"]:
         """Which of the nests each encoded row is in; an outside option is in none."""
-        start, names = _nest_columns(self.schema_, self.nests)
-        return encoded.items[:, start : start + len(names)] > 0
+        start, nests = self._marks()
+        return encoded.items[:, start : start + nests] > 0
 
     @property
     def feature_names_(self) -> list[str]:
@@ -201,43 +209,115 @@ class NestedLogit(Estimated):
 
     @property
     def parameter_names_(self) -> list[str]:
-        column = f"{self.nests}=" if isinstance(self.nests, str) else ""
-        return [*self.feature_names_, *(f"lambda({column}{name})" for name in self.nests_)]
+        of = "" if self.nest is None else f"{self.nest}="
+        return [*self.feature_names_, *(f"lambda({of}{name})" for name in self.nests_)]
 
-    def summary(self) -> Summary:
-        self.check_is_fitted()
-        names, d = tuple(self.parameter_names_), len(self.coef_)
+    @property
+    def parameters_(self) -> Float[np.ndarray, " p"]:
+        return np.concatenate([self.coef_, self.lambdas_])
+
+    def with_parameters(self, parameters: Float[np.ndarray, " p"]) -> "NestedLogit":
+        other = copy(self)
+        other.coef_, other.lambdas_ = np.split(parameters, [len(self.coef_)])
+        other.model_ = other._model()
+        return other
+
+    def _remarks(self) -> Remarks:
+        names, d = self.parameter_names_, len(self.coef_)
         why = np.where(self.bounded_, AT_BOUND, ALONE).tolist()
+        fixed = self.dropped_ | dict(zip(names[d:], why, strict=True))
+        note = "\n".join(filter(None, (NOTE, without_context(self.schema_))))
         null = np.concatenate([np.zeros(d), np.ones(len(self.lambdas_))])
-        return Summary(
-            names, np.concatenate([self.coef_, self.lambdas_]), self.standard_errors_,
-            self.identified_, self.log_likelihood_, self.null_log_likelihood_, self.sets_,
-            fixed=self.dropped_ | dict(zip(names[d:], why, strict=True)), null=null,
-            note="\n".join(filter(None, (NOTE, without_context(self.schema_)))),
-        )  # fmt: skip
+        return Remarks(fixed, note, null)
 
-    def _read(self, found: Maximum, shown: Bool[np.ndarray, " p"], nests: int) -> None:
-        """Coefficients in the table's units and lambdas, with their covariance (delta method)."""
-        values = found.parameters[shown]
-        scale = self.schema_.item_scales[shown[:-nests]]
-        self.coef_, self.lambdas_ = values[:-nests] / scale, expit(values[-nests:])
+    def _reported(
+        self, parameters: Float[np.ndarray, "*r p"]
+    ) -> tuple[Float[np.ndarray, "*r d"], Float[np.ndarray, "*r k"]]:
+        """Coefficients in the table's units, and lambdas, of what the likelihood has."""
+        utility, nests = self._utility(), self._marks()[1]
+        theta = parameters[..., :-nests][..., utility]
+        return theta / self.schema_.item_scales[utility], expit(parameters[..., -nests:])
+
+    def _keep_covariances(self, choices: Choices, data: Encoded, found: Maximum) -> None:
+        """Covariances of coefficients and lambdas, by the delta method."""
+        start, nests = self._marks()
+        shown = np.append(self._utility(), np.ones(nests, bool))
+        scale = self.schema_.item_scales[self._utility()]
         slopes = np.concatenate([1 / scale, self.lambdas_ * (1 - self.lambdas_)])
-        covariance = found.covariance[np.ix_(shown, shown)]
-        self.covariance_ = covariance * np.outer(slopes, slopes)
+        both, places = np.outer(slopes, slopes), np.ix_(shown, shown)
+        model = Nested(data.items.shape[1], nests, start)
+        scores = Likelihood(model, data).scores(found.parameters)
+        self._keep(choices, data, found.covariance, scores, lambda one: one[places] * both)
+
+    def _resampling(self, choices: Choices) -> Resampling:
+        _, data = self._learned(choices)
+        start, nests = self._marks()
+        shown = np.append(self._utility(), np.ones(nests, bool))
+        parameters, free = np.zeros(len(shown)), np.zeros(len(shown), bool)
+        scale = self.schema_.item_scales[self._utility()]
+        parameters[shown] = np.concatenate([self.coef_ * scale, _raw(self.lambdas_)])
+        free[shown] = self.identified_
+        likelihood = Likelihood(Nested(data.items.shape[1], nests, start), data)
+        return resampled(
+            likelihood, parameters, free, data, lambda drawn: np.hstack(self._reported(drawn))
+        )
+
+    @property
+    def _said(self) -> str:
+        """The nests, for messages."""
+        return "nests=" if self.nest is None else f"'{self.nest}'"
+
+    def _marks(self) -> tuple[int, int]:
+        """The first of the columns that mark the nests, and how many there are."""
+        if self.nests is not None:
+            assert self.schema_.terms is not None
+            return len(self.schema_.terms.names) - len(self.nests), len(self.nests)
+        assert self.nest is not None
+        return _nest_columns(self.schema_, self.nest)
 
     def _utility(self) -> Bool[np.ndarray, " d"]:
-        start, names = _nest_columns(self.schema_, self.nests)
-        return _utility(len(self.schema_.item_names), start, len(names))
+        """The columns of V: all item columns but the nests'."""
+        start, nests = self._marks()
+        place = np.arange(len(self.schema_.item_names))
+        return (place < start) | (place >= start + nests)
 
     def _model(self) -> Nested:
-        start, names = _nest_columns(self.schema_, self.nests)
+        start, nests = self._marks()
         utility, width = self._utility(), self.schema_.width
         theta = np.zeros(width, np.float32)
         theta[: len(utility)][utility] = self.coef_ * self.schema_.item_scales[utility]
-        with np.errstate(divide="ignore"):
-            raw = np.minimum(np.log(self.lambdas_) - np.log1p(-self.lambdas_), ONE)
-        arrays = {"theta": theta, "raw": raw.astype(np.float32)}
-        return with_arrays(Nested(width, len(names), start), arrays)
+        arrays = {"theta": theta, "raw": _raw(self.lambdas_).astype(np.float32)}
+        return with_arrays(Nested(width, nests, start), arrays)
+
+
+def _raw(lambdas: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
+    """What the sigmoid turns into these; finite at 1."""
+    with np.errstate(divide="ignore"):
+        return np.minimum(np.log(lambdas) - np.log1p(-lambdas), ONE)
+
+
+def _check_nests(nests: Mapping[str, Sequence[str]], choices: Choices) -> None:
+    """Refuse nests of alternatives that there are not, or that are in two of them."""
+    name = choices.roles.alternative
+    if name is None or choices.roles.utility is None:
+        raise InputError(
+            "nests= lists named alternatives and goes with a utility; read the choices with "
+            "alternative= (or from a wide table) and give utility=, or name a column in nest="
+        )
+    known, seen = choices.levels(name), dict[str, str]()
+    for nest, members in nests.items():
+        for one in members:
+            if one not in known:
+                raise InputError(
+                    f"nests['{nest}'] has '{one}', which is not an alternative; the "
+                    f"alternatives are: {shown(known)}"
+                )
+            if one in seen:
+                raise InputError(
+                    f"'{one}' is in nests['{seen[one]}'] and in nests['{nest}']; an alternative "
+                    "can be in one nest only"
+                )
+            seen[one] = nest
 
 
 def _solve(
@@ -262,39 +342,8 @@ def _solve(
         free[-nests:] &= ~bounded
 
 
-def _marks(nests: Mapping[str, Sequence[str]], choices: Choices) -> dict[str, Sequence[str]]:
-    """The alternatives of each nest, by the name of the column that marks it."""
-    if choices.roles.alternative is None:
-        raise InputError(
-            "nests name alternatives, but these choices do not; read them with "
-            "alternative='column', or give nests= the column of nests"
-        )
-    if choices.roles.utility is None:
-        raise InputError(
-            "nests by alternative need a utility; give one, such as utility='cost + time'"
-        )
-    known = choices.levels(choices.roles.alternative)
-    for name, some in nests.items():
-        unknown = next((one for one in some if one not in known), None)
-        if unknown is not None:
-            raise InputError(
-                f"the nest '{name}' has '{unknown}', which is not an alternative; the "
-                f"alternatives are: {', '.join(known)}"
-            )
-    return {f"{NEST}:{name}": some for name, some in nests.items()}
-
-
-def _nest_columns(
-    schema: Schema, nests: str | Mapping[str, Sequence[str]]
-) -> tuple[int, list[str]]:
-    """The first of the columns that mark the nests, which follow each other, and their names."""
-    if isinstance(nests, str):
-        return _one_hot(schema, nests)
-    return schema.item_names.index(f"{NEST}:{next(iter(nests))}"), list(nests)
-
-
-def _one_hot(schema: Schema, nest: str) -> tuple[int, list[str]]:
-    """The first of the one-hot columns of a category, and its levels."""
+def _nest_columns(schema: Schema, nest: str) -> tuple[int, int]:
+    """The first of the nest's one-hot columns, and how many there are."""
     start = 0
     for encoder in schema.items:
         if encoder.feature.column == nest:
@@ -308,7 +357,7 @@ def _one_hot(schema: Schema, nest: str) -> tuple[int, list[str]]:
                     f"the nest column '{nest}' has one level only, '{encoder.levels[0]}': with all "
                     "items in one nest the nested logit is the MNL; use that"
                 )
-            return start, list(encoder.levels)
+            return start, len(encoder.levels)
         start += len(encoder.names)
     names = ", ".join(str(encoder.feature) for encoder in schema.items)
     raise InputError(
@@ -317,18 +366,12 @@ def _one_hot(schema: Schema, nest: str) -> tuple[int, list[str]]:
     )
 
 
-def _utility(d: int, start: int, nests: int) -> Bool[np.ndarray, " d"]:
-    """The columns of V: all item columns but the nests'."""
-    place = np.arange(d)
-    return (place < start) | (place >= start + nests)
-
-
-def _informative(data: Encoded, start: int, nests: int) -> Bool[np.ndarray, " k"]:
+def _informative(data: Encoded, start: int, nests: int, nest: str) -> Bool[np.ndarray, " k"]:
     """Nests of which some set has two items, so that lambda can be learned."""
     counts = _segments.sums(data.items[:, start : start + nests] > 0, data.offsets)
     if (counts.max(1) == data.sizes).all():
         raise InputError(
-            "all items of every set are in one nest, so there is no choice between nests; a nested "
-            "logit needs sets that span nests"
+            f"every set lies within one nest of {nest}, so there is no choice between nests; "
+            "a nested logit needs sets that span nests"
         )
     return np.any(counts > 1, axis=0)

@@ -15,6 +15,7 @@ REFERENCE = "reference: not identified by itself"
 CONSTANT = "constant within sets"
 UNKNOWN = "not identified by itself"  # of files that do not say why
 SHOWN = 3
+FEW_PEOPLE = 40  # with fewer, clustered standard errors come out too small
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,18 @@ class Summary:
     fixed: Mapping[str, str] = field(default_factory=dict)
     null: Float[np.ndarray, " d"] | None = None
     note: str = ""
+    constants_log_likelihood: float | None = None
+    """That of the constants of alternatives alone; None where alternatives have no names."""
+    constants: int = 0
+    """How many constants those are."""
+    rows: int = 0
+    people: int = 0
+    """How many people chose; 0 where the person of each set is not known."""
+    converged: bool = True
+    covariance: str = "classical"
+    """Whose standard errors these are: "classical", "robust", "cluster" or "bootstrap"."""
+    group: str = ""
+    """The column of the person."""
 
     @property
     def z(self) -> Float[np.ndarray, " d"]:
@@ -61,6 +74,26 @@ class Summary:
         return 1 - self.log_likelihood / self.null_log_likelihood
 
     @property
+    def adjusted_rho2(self) -> float:
+        """1 - (logL - k) / logL(equal chances), with k the parameters."""
+        return 1 - (self.log_likelihood - self.parameters) / self.null_log_likelihood
+
+    @property
+    def constants_rho2(self) -> float | None:
+        """1 - logL / logL(constants); None where alternatives have no names."""
+        if self.constants_log_likelihood is None:
+            return None
+        return 1 - self.log_likelihood / self.constants_log_likelihood
+
+    @property
+    def adjusted_constants_rho2(self) -> float | None:
+        """1 - (logL - k) / (logL(constants) - c), with c the constants; None without names."""
+        if self.constants_log_likelihood is None:
+            return None
+        below = self.constants_log_likelihood - self.constants
+        return 1 - (self.log_likelihood - self.parameters) / below
+
+    @property
     def aic(self) -> float:
         """2 k - 2 logL."""
         return 2 * self.parameters - 2 * self.log_likelihood
@@ -74,7 +107,11 @@ class Summary:
         """Plain values: one entry per coefficient, and the measures of fit."""
         rows = zip(self.names, self.coefficients, self.standard_errors, self.z, self.p, strict=True)
         fields = ("name", "coefficient", "standard_error", "z", "p")
-        whole = ("sets", "parameters", "log_likelihood", "null_log_likelihood")
+        whole = (
+            "sets", "rows", "people", "parameters", "log_likelihood", "null_log_likelihood",
+            "constants_log_likelihood", "rho2", "adjusted_rho2", "constants_rho2",
+            "adjusted_constants_rho2", "aic", "bic", "converged", "covariance",
+        )  # fmt: skip
         return {
             "coefficients": [
                 {
@@ -83,7 +120,7 @@ class Summary:
                 }
                 for row in rows
             ],
-            **{name: getattr(self, name) for name in (*whole, "rho2", "aic", "bic")},
+            **{name: getattr(self, name) for name in whole},
             "fixed": dict(self.fixed),
         }
 
@@ -131,11 +168,34 @@ class Summary:
         return "\n".join([*lines, self.note] if self.note else lines)
 
     def _measures(self) -> str:
-        return (
+        constants = "" if self.constants_log_likelihood is None else (
+            f", constants only {self.constants_log_likelihood:.3f}"
+        )  # fmt: skip
+        people = f" of {self.people:,} people" if self.people else ""
+        lines = [
             f"log-likelihood {self.log_likelihood:.3f} (equal chances "
-            f"{self.null_log_likelihood:.3f}), rho² {self.rho2:.4f}, AIC {self.aic:.1f}, "
-            f"BIC {self.bic:.1f}, {self.sets:,} sets"
-        )
+            f"{self.null_log_likelihood:.3f}{constants}), rho² {self.rho2:.4f}, "
+            f"AIC {self.aic:.1f}, BIC {self.bic:.1f}, {self.sets:,} sets{people}",
+            f"Standard errors: {self.about_covariance}",
+        ]
+        if not self.converged:
+            lines.append("The search for the maximum did not converge.")
+        return "\n".join(lines)
+
+    @property
+    def about_covariance(self) -> str:
+        """Whose standard errors these are, and when they are right."""
+        by = f"by '{self.group}' ({self.people:,} people)" if self.people else ""
+        few = f"; {self.people} people are few for that" if 0 < self.people < FEW_PEOPLE else ""
+        alike = ""
+        if 0 < self.people < self.sets:
+            alike = '; choices of one person are alike, which covariance="cluster" heeds'
+        return {
+            "classical": f"classical, for independent sets and a model that is right{alike}",
+            "robust": f"robust, for independent sets{alike}",
+            "cluster": f"clustered {by}{few}",
+            "bootstrap": f"bootstrap {by or 'of sets'}{few}",
+        }[self.covariance]
 
 
 def reasons(

@@ -13,7 +13,7 @@ import numpy as np
 from setwise import _segments
 from setwise._errors import InputError
 from setwise._page import notebook_html
-from setwise._shapes import Float, Int
+from setwise._shapes import Float, Int, Shaped
 
 HIGHER_IS_BETTER: Mapping[str, bool] = {
     "top1": True,
@@ -25,6 +25,9 @@ HIGHER_IS_BETTER: Mapping[str, bool] = {
     "calibration_error": False,
 }
 CALIBRATION_BINS = 15
+
+Group = Sequence[Any] | Shaped[np.ndarray, " sets"]
+"""One value per set: the person who made the choice, or what else makes sets alike."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +73,10 @@ class Ranks:
 
 @dataclass(frozen=True, eq=False)
 class Metrics(Mapping[str, float]):
-    """Named measures with standard errors over sets; reads as a mapping or by attribute.
+    """Named measures with standard errors; reads as a mapping or by attribute.
+
+    Errors are those of means over independent people where the person of each set is known
+    (``people`` says how many), else over independent sets.
 
     >>> m = Metrics({"top1": 0.5}, {"top1": 0.1}, sets=25)
     >>> m["top1"], m.top1, m.standard_errors["top1"]
@@ -80,6 +86,8 @@ class Metrics(Mapping[str, float]):
     values_: Mapping[str, float]
     standard_errors: Mapping[str, float]
     sets: int
+    people: int = 0
+    """How many people chose; 0 where the person of each set is not known."""
 
     def __getitem__(self, name: str) -> float:
         return self.values_[name]
@@ -108,7 +116,7 @@ class Metrics(Mapping[str, float]):
     def _repr_html_(self) -> str:
         errors = {name: f"{one:.4f}" for name, one in self.standard_errors.items() if one == one}
         rows = [[name, f"{value:.4f}", errors.get(name, "")] for name, value in self.items()]
-        return notebook_html(["metric", "value", "std. error"], rows, note=f"{self.sets:,} sets")
+        return notebook_html(["metric", "value", "std. error"], rows, note=self._count())
 
     def __repr__(self) -> str:
         parts = [
@@ -117,7 +125,11 @@ class Metrics(Mapping[str, float]):
             else f"{name} {value:.4f}"
             for name, value in self.items()
         ]
-        return f"Metrics({', '.join(parts)}; {self.sets:,} sets)"
+        return f"Metrics({', '.join(parts)}; {self._count()})"
+
+    def _count(self) -> str:
+        people = f" of {self.people:,} people, errors clustered" if self.people else ""
+        return f"{self.sets:,} sets{people}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,8 +171,10 @@ class Outcomes:
         ]
         return cls(ranks, *rest)
 
-    def measured(self, weight: Float[np.ndarray, " sets"] | None = None) -> Metrics:
-        """All measures of docs/metrics.md."""
+    def measured(
+        self, weight: Float[np.ndarray, " sets"] | None = None, group: Group | None = None
+    ) -> Metrics:
+        """All measures of docs/metrics.md; errors are clustered where ``group`` is given."""
         each = {
             "top1": self.ranks.top(1),
             "top5": self.ranks.top(5),
@@ -172,11 +186,13 @@ class Outcomes:
         share = weight / weight.sum()
         # One division, after the sum: the mean of equal values is exactly their value.
         values = {name: float(one @ weight / weight.sum()) for name, one in each.items()}
-        errors = {name: standard_error(one, share) for name, one in each.items()}
+        people = None if group is None else numbered(group, len(self.nll))
+        errors = {name: error_of_mean(one, share, people) for name, one in each.items()}
         equal_chances = float(np.log(self.sizes) @ share)
         values["rho2"] = 1 - values["nll"] / equal_chances if equal_chances > 0 else 0.0
         values["calibration_error"] = self._calibration_error(share)
-        return Metrics(values, errors, len(self.nll))
+        count = 0 if people is None else int(people.max(initial=-1)) + 1
+        return Metrics(values, errors, len(self.nll), count)
 
     def _calibration_error(self, share: Float[np.ndarray, " sets"]) -> float:
         """Expected calibration error of the predicted item, in bins of equal numbers of sets."""
@@ -272,3 +288,49 @@ def standard_error(values: Float[np.ndarray, " sets"], share: Float[np.ndarray, 
         return float("nan")
     spread = (share**2) @ (values - values @ share) ** 2
     return float(np.sqrt(spread * len(values) / (len(values) - 1)))
+
+
+def numbered(group: Group, sets: int) -> Int[np.ndarray, " sets"]:
+    """The values as numbers from 0, in their order; none may be missing.
+
+    >>> numbered(["Bob", "Ann", "Bob"], 3).tolist()
+    [1, 0, 1]
+    """
+    values = np.asarray(group)
+    if values.shape != (sets,):
+        raise InputError(
+            f"group has shape {values.shape}, but there are {sets} sets; give one value per set"
+        )
+    missing = np.array([one is None or one != one for one in values.tolist()], bool)
+    if missing.any():
+        raise InputError(
+            f"group is missing at set number {int(np.argmax(missing))} ({int(missing.sum())} such "
+            "sets in all); fill in who made these choices, or leave the sets out"
+        )
+    known = values.astype(str) if values.dtype.kind == "O" else values
+    return np.unique(known, return_inverse=True)[1].reshape(-1)
+
+
+def error_of_mean(
+    values: Float[np.ndarray, " sets"],
+    share: Float[np.ndarray, " sets"],
+    group: Shaped[np.ndarray, " sets"] | None,
+) -> float:
+    """The standard error of a weighted mean v = sum_i p_i v_i, clustered by G independent people.
+
+        sqrt(G/(G - 1) sum over people of (sum over their sets i of p_i (v_i - v))^2)
+
+    Without a group every set counts as a person of its own.
+
+    >>> values = np.array([0.0, 1.0, 1.0])
+    >>> round(error_of_mean(values, np.full(3, 1 / 3), None), 4)
+    0.3333
+    >>> round(error_of_mean(np.repeat(values, 4), np.full(12, 1 / 12), np.arange(12) // 4), 4)
+    0.3333
+    """
+    if group is None:
+        return standard_error(values, share)
+    sums = np.bincount(numbered(group, len(values)), share * (values - values @ share))
+    if len(sums) < 2:
+        return float("nan")
+    return float(np.sqrt(sums @ sums * len(sums) / (len(sums) - 1)))

@@ -20,10 +20,7 @@ from setwise._shapes import Float, Int, Shaped
 from setwise.choices import Choices, open_table
 from setwise.choices.choices import Column
 from setwise.choices.validation import Grouping
-from setwise.metrics.measures import standard_error
-
-Group = Sequence[Any] | Shaped[np.ndarray, " sets"]
-"""One value per set: the person who made the choice, or what else makes sets alike."""
+from setwise.metrics.measures import Group, error_of_mean, numbered
 
 Interval = tuple[float, float]
 Sums = Float[np.ndarray, "sets *rest"]
@@ -229,49 +226,3 @@ def respondents(choices: Choices, data: Any, group: str | Group) -> Int[np.ndarr
     _, codes = np.unique(open_table(data).ids(group, "group"), return_inverse=True)
     sets = Grouping(choices.roles.set, choices.rows, choices.offsets, choices.set_ids)
     return numbered(sets.once_per_set(Column(codes.reshape(-1)), group).values, len(choices))
-
-
-def numbered(group: Group, sets: int) -> Int[np.ndarray, " sets"]:
-    """The values as numbers from 0, in their order; none may be missing.
-
-    >>> numbered(["Bob", "Ann", "Bob"], 3).tolist()
-    [1, 0, 1]
-    """
-    values = np.asarray(group)
-    if values.shape != (sets,):
-        raise InputError(
-            f"group has shape {values.shape}, but there are {sets} sets; give one value per set"
-        )
-    missing = np.array([one is None or one != one for one in values.tolist()], bool)
-    if missing.any():
-        raise InputError(
-            f"group is missing at set number {int(np.argmax(missing))} ({int(missing.sum())} such "
-            "sets in all); fill in who made these choices, or leave the sets out"
-        )
-    known = values.astype(str) if values.dtype.kind == "O" else values
-    return np.unique(known, return_inverse=True)[1].reshape(-1)
-
-
-def error_of_mean(
-    values: Float[np.ndarray, " sets"],
-    share: Float[np.ndarray, " sets"],
-    group: Shaped[np.ndarray, " sets"] | None,
-) -> float:
-    """The standard error of a weighted mean v = sum_i p_i v_i, clustered by G independent people.
-
-        sqrt(G/(G - 1) sum over people of (sum over their sets i of p_i (v_i - v))^2)
-
-    Without a group every set counts as a person of its own.
-
-    >>> values = np.array([0.0, 1.0, 1.0])
-    >>> round(error_of_mean(values, np.full(3, 1 / 3), None), 4)
-    0.3333
-    >>> round(error_of_mean(np.repeat(values, 4), np.full(12, 1 / 12), np.arange(12) // 4), 4)
-    0.3333
-    """
-    if group is None:
-        return standard_error(values, share)
-    sums = np.bincount(numbered(group, len(values)), share * (values - values @ share))
-    if len(sums) < 2:
-        return float("nan")
-    return float(np.sqrt(sums @ sums * len(sums) / (len(sums) - 1)))

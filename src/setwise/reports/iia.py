@@ -26,9 +26,11 @@ from setwise.violations import (
     Violations,
     bootstrap_interval,
     capacity_by_region,
+    holm,
     iia_test,
     influence,
     soft_violations,
+    together,
     violation_capacity,
 )
 
@@ -124,7 +126,10 @@ class IIAReport:
                 key: dict(zip(("value", "low", "high"), numbers, strict=True))
                 for key, numbers in self._measured().items()
             },
-            "tests": [vars(one) | {"details": dict(one.details)} for one in self.tests],
+            "tests": [
+                vars(one) | {"details": dict(one.details), "holm_p": None if p != p else p}
+                for one, p in zip(self.tests, holm(self.tests), strict=True)
+            ],
         }
         if self.between is not None:
             names, values = list(self.between.names), self.between.values.tolist()
@@ -210,7 +215,8 @@ def write_iia_report(report: IIAReport, path: str | Path) -> None:
     if report.decoy is not None:
         blocks += _decoy(report.decoy)
     if report.tests:
-        blocks += [Heading("Is IIA rejected in the data?"), *map(str, report.tests)]
+        blocks += [Heading("Is IIA rejected in the data?"), together(report.tests)]
+        blocks += [*map(str, report.tests)]
     write_page(path, f"IIA and {report.model}", blocks)
 
 

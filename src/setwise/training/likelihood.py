@@ -10,6 +10,7 @@ polish. Standard errors come from the inverse of minus the Hessian.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -23,6 +24,7 @@ from setwise import _masked
 from setwise._types import Array, Items, Mask
 from setwise.choices import Bucket, Encoded, bucket, round_up
 from setwise.models import Model
+from setwise.training.covariances import Resampling
 from setwise.training.device import DeviceData, DeviceShape, gather, map_sets, to_device
 
 ROWS_PER_BATCH = 16_384
@@ -114,6 +116,55 @@ class Likelihood:
             )
         return float(value), np.asarray(gradient), np.asarray(hessian)
 
+    def scores(self, parameters: Float[np.ndarray, " p"]) -> Float[np.ndarray, "sets p"]:
+        """The gradient of each set's weight * log P(chosen)."""
+        found = np.zeros((int(self.data.chosen.shape[0]), len(parameters)))
+        with jax.enable_x64(True):
+            for width, sets in self.buckets:
+                each = _scores(self.model, jnp.asarray(parameters), self.data, sets, width)
+                numbers = np.asarray(sets).ravel()
+                real = numbers >= 0
+                found[numbers[real]] = np.asarray(each).reshape(len(numbers), -1)[real]
+        return found
+
+    def together(
+        self, points: Float[np.ndarray, "r p"], weights: Float[np.ndarray, "r sets"]
+    ) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, "r p"]]:
+        """log L and its gradient at several points, each with its own weights of the sets."""
+        with jax.enable_x64(True):
+            both = jnp.asarray(points), jnp.asarray(weights)
+            parts = [
+                _together(self.model, *both, self.data, sets, width) for width, sets in self.buckets
+            ]
+            values, gradients = (sum(map(np.asarray, one)) for one in zip(*parts, strict=True))
+        return np.asarray(values), np.asarray(gradients)
+
+
+def resampled(
+    likelihood: Likelihood,
+    parameters: Float[np.ndarray, " p"],
+    free: Bool[np.ndarray, " p"],
+    data: Encoded,
+    report: Callable[[Float[np.ndarray, "r p"]], Float[np.ndarray, "r q"]],
+) -> Resampling:
+    """What the bootstrap fits in the free parameters, from a maximum in them on."""
+
+    def placed(points: Float[np.ndarray, "r f"]) -> Float[np.ndarray, "r p"]:
+        whole = np.tile(parameters, (len(points), 1))
+        whole[:, free] = points
+        return whole
+
+    def climb(points: Float[np.ndarray, "r f"], weights: Float[np.ndarray, "r sets"]) -> Any:
+        values, gradients = likelihood.together(placed(points), weights)
+        return values, gradients[:, free]
+
+    hessian = likelihood(parameters)[2][np.ix_(free, free)]
+    weight = np.ones(len(data)) if data.weight is None else data.weight
+    return Resampling(
+        climb, parameters[free], np.linalg.pinv(-hessian, hermitian=True), weight,
+        len(data.items), lambda points: report(placed(points)),
+    )  # fmt: skip
+
 
 def by_set(
     function: Callable[[Items, Mask], Float[Array, "n m"]], data: Encoded
@@ -190,17 +241,10 @@ def _derivatives(
     width: int,
 ) -> tuple[Float[Array, ""], Float[Array, " p"], Float[Array, "p p"]]:
     """log L of these sets and its derivatives, batch after batch: memory stays bounded."""
-    arrays, rest = eqx.partition(model, eqx.is_inexact_array)
-    wide = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), arrays)
-    unravel = ravel_pytree(wide)[1]
+    each = _choice_logs(model, data, width)
 
     def value(batch: Int[Array, " batch"], v: Float[Array, " p"]) -> Float[Array, ""]:
-        numbers = jnp.maximum(batch, 0)
-        items, present = gather(data, numbers, width)
-        scores = jax.vmap(eqx.combine(unravel(v), rest).scores)(items, present)
-        logs = jax.vmap(_masked.log_softmax)(scores, present)
-        chosen = jnp.take_along_axis(logs, data.chosen[numbers][:, None], 1)[:, 0]
-        return jnp.where(batch >= 0, data.weight[numbers] * chosen, 0).sum()
+        return (each(batch, v) * _weights(data.weight, batch)).sum()
 
     def all_three(batch: Int[Array, " batch"]) -> tuple[Array, Array, Array]:
         def gradient(v: Float[Array, " p"]) -> tuple[Array, tuple[Array, Array]]:
@@ -211,6 +255,66 @@ def _derivatives(
         return *both, hessian
 
     return jax.tree.map(lambda one: one.sum(0), jax.lax.map(all_three, sets))
+
+
+@eqx.filter_jit
+def _scores(
+    model: Model,
+    parameters: Float[Array, " p"],
+    data: DeviceData,
+    sets: Int[Array, "steps batch"],
+    width: int,
+) -> Float[Array, "steps batch p"]:
+    each = _choice_logs(model, data, width)
+
+    def of_batch(batch: Int[Array, " batch"]) -> Float[Array, "batch p"]:
+        one = jax.vmap(lambda number: jax.grad(lambda v: each(number[None], v)[0])(parameters))
+        return one(batch) * _weights(data.weight, batch)[:, None]
+
+    return jax.lax.map(of_batch, sets)
+
+
+@eqx.filter_jit
+def _together(
+    model: Model,
+    points: Float[Array, "r p"],
+    weights: Float[Array, "r sets"],
+    data: DeviceData,
+    sets: Int[Array, "steps batch"],
+    width: int,
+) -> tuple[Float[Array, " r"], Float[Array, "r p"]]:
+    each = _choice_logs(model, data, width)
+
+    def of_batch(batch: Int[Array, " batch"]) -> tuple[Array, Array]:
+        def value(v: Float[Array, " p"], weight: Float[Array, " sets"]) -> Float[Array, ""]:
+            return (each(batch, v) * _weights(weight, batch)).sum()
+
+        return jax.vmap(jax.value_and_grad(value))(points, weights)
+
+    return jax.tree.map(lambda one: one.sum(0), jax.lax.map(of_batch, sets))
+
+
+def _choice_logs(
+    model: Model, data: DeviceData, width: int
+) -> Callable[[Int[Array, " batch"], Float[Array, " p"]], Float[Array, " batch"]]:
+    """log P(chosen) of the sets of a batch as a function of the model's parameters."""
+    arrays, rest = eqx.partition(model, eqx.is_inexact_array)
+    wide = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), arrays)
+    unravel = ravel_pytree(wide)[1]
+
+    def each(batch: Int[Array, " batch"], v: Float[Array, " p"]) -> Float[Array, " batch"]:
+        numbers = jnp.maximum(batch, 0)
+        items, present = gather(data, numbers, width)
+        scores = jax.vmap(eqx.combine(unravel(v), rest).scores)(items, present)
+        logs = jax.vmap(_masked.log_softmax)(scores, present)
+        return jnp.take_along_axis(logs, data.chosen[numbers][:, None], 1)[:, 0]
+
+    return each
+
+
+def _weights(weight: Float[Array, " sets"], batch: Int[Array, " batch"]) -> Float[Array, " batch"]:
+    """The weights of a batch's sets; 0 for what only fills it."""
+    return jnp.where(batch >= 0, weight[jnp.maximum(batch, 0)], 0)
 
 
 @eqx.filter_jit

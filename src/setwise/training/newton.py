@@ -64,15 +64,38 @@ class Optimum:
 
         Either the maximum is not reached, or there is none.
         """
-        known = self.identified
-        if not self.converged or not known.any() or self.penalty is not None:
+        if not self.converged or not self.identified.any() or self.penalty is not None:
             return not self.converged
-        problem = _Problem(
-            self.data, _segments.centred(self.data.items[:, known], self.data.offsets)
-        )
-        _, gradient, hessian = problem.derivatives(self.coefficients[known])
+        problem, gradient, hessian, _ = self._here
         moved = problem.moved(_solve(hessian, gradient))
         return moved > AT_REST or problem.flatness(hessian) < FLAT
+
+    @property
+    def scores(self) -> Float[np.ndarray, "sets d"]:
+        """The gradient of each set's weight * log P(chosen); 0 for columns not identified."""
+        _, _, _, scores = self._here
+        if self.identified.all():
+            return scores
+        whole = np.zeros((len(scores), len(self.identified)))
+        whole[:, self.identified] = scores
+        return whole
+
+    @property
+    def information(self) -> Float[np.ndarray, "d d"]:
+        """Minus the Hessian of what was maximised; 0 for columns not identified."""
+        whole = np.zeros((len(self.identified),) * 2)
+        whole[np.ix_(self.identified, self.identified)] = self._here[2]
+        return whole
+
+    @cached_property
+    def _here(self) -> "tuple[_Problem, np.ndarray, np.ndarray, np.ndarray]":
+        """The problem, and its gradient, minus its Hessian and its scores at the estimate."""
+        known = self.identified
+        x = _segments.centred(self.data.items[:, known], self.data.offsets)
+        problem = _Problem(self.data, x, None if self.penalty is None else self.penalty[known])
+        _, gradient, hessian = problem.derivatives(self.coefficients[known])
+        scores = problem.weight[:, None] * x[problem.chosen_rows] - problem.means
+        return problem, gradient, hessian, scores
 
     @cached_property
     def separation(self) -> Separation:
@@ -171,6 +194,7 @@ class _Problem:
         self.by_set = _sums(data.offsets)
         self.offset = data.offset
         self.scaled = np.empty_like(x)
+        self.means = np.empty((0, x.shape[1]))  # of the last point, each times its set's weight
 
     def derivatives(
         self, b: Float[np.ndarray, " d"]
@@ -185,7 +209,7 @@ class _Problem:
         value = float(self.weight @ (v[self.chosen_rows] - np.log(sums)))
         e *= self._spread(self.weight / sums)  # now the probability times the set's weight
         self.by_set.data = e
-        means = self.by_set @ self.x
+        self.means = means = self.by_set @ self.x
         np.multiply(self.x, np.sqrt(e)[:, None], out=self.scaled)
         hessian = self.scaled.T @ self.scaled - means.T @ (means / self.weight[:, None])
         gradient = self.chosen_sum - means.sum(0)

@@ -22,7 +22,7 @@ from setwise.violations.effects import (
 )
 from setwise.violations.iia_tests import METHODS, iia_test
 from setwise.violations.soft import Influence, SoftViolations, influence, soft_violations
-from setwise.violations.verdict import IIATest
+from setwise.violations.verdict import IIATest, holm, together
 
 __all__ = [
     "METHODS",
@@ -40,8 +40,10 @@ __all__ = [
     "context_effects",
     "decoy_effect",
     "decoy_grid",
+    "holm",
     "iia_test",
     "influence",
     "soft_violations",
+    "together",
     "violation_capacity",
 ]

@@ -32,7 +32,7 @@ from setwise.violations.likelihood_ratio import (
     mnl_columns,
     pairwise_pulls,
 )
-from setwise.violations.verdict import IIATest, sampling_warnings
+from setwise.violations.verdict import LEVEL, IIATest, sampling_warnings
 
 Names = str | Sequence[Any] | Shaped[np.ndarray, " rows"]
 """A feature column of the choices, or one name per row of the table that they were read from."""
@@ -87,6 +87,10 @@ METHODS = (
     "lcl", "comparisons", "cdm", "hausman_mcfadden", "mcfadden_tye_train", "small_hsiao",
 )  # fmt: skip
 VARIANCES = ("each", "all_items")
+BLIND = (
+    "This test sees the means of sets alone, and hardly ever a decoy or a compromise: "
+    'method="comparisons" looks for these.'
+)
 ON_FEATURES = {"lcl": linear_context, "comparisons": comparisons}
 
 
@@ -116,7 +120,8 @@ def iia_test(
         method: which test.
 
             - "lcl": the likelihood ratio of the linear context logit against MNL. Needs no names
-              of alternatives, and has the most power where set means matter.
+              of alternatives, and has the most power where set means matter. It hardly ever finds
+              decoys: read it together with "comparisons".
             - "comparisons": the likelihood ratio of comparing each item with each other one. Sees
               decoys, compromises and near copies, which the set's mean does not show.
             - "cdm": the likelihood ratio of a pull for every ordered pair of alternatives, on
@@ -147,6 +152,8 @@ def iia_test(
         )
     data = Schema.learn(choices)[1].encoded(np.float64)
     found = _tested(data, choices, method, named, drop, seed, variance_at)
+    if method == "lcl" and found.p >= LEVEL:
+        found = replace(found, sentence=f"{found.sentence} {BLIND}")
     return replace(found, warnings=(*found.warnings, *sampling_warnings(choices)))
 
 

@@ -1,6 +1,6 @@
 """What a test of IIA says: its numbers, one sentence for everyone, and when not to trust it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -45,8 +45,7 @@ class IIATest:
         return self.p < LEVEL
 
     def __str__(self) -> str:
-        p = "p = unknown" if np.isnan(self.p) else "p < 0.0001" if self.p < 1e-4 else ""
-        p = p or f"p = {self.p:.4f}"
+        p = "p = unknown" if np.isnan(self.p) else _p(self.p)
         first = f"{self.method}: statistic {self.statistic:.2f}, {self.degrees:.4g} degrees of "
         lines = [f"{first}freedom, {p}", self.sentence]
         return "\n".join(lines + [f"Warning: {one}" for one in self.warnings])
@@ -66,6 +65,40 @@ def verdict(
     """
     p = float(chi2.sf(max(statistic, 0.0), degrees)) if degrees > 0 else float("nan")
     return IIATest(method, statistic, degrees, p, _sentence(p), tuple(warnings), details)
+
+
+def holm(tests: Sequence[IIATest]) -> list[float]:
+    """The p-values of several tests of the same data, corrected for their number (Holm 1979).
+
+    IIA is rejected if the least of them is below 5 %. A test without p does not count.
+
+    >>> two = [IIATest("lcl", 1.0, 4, 0.9, ""), IIATest("comparisons", 9.0, 2, 0.01, "")]
+    >>> holm(two)
+    [0.9, 0.02]
+    """
+    known = sorted((one.p, place) for place, one in enumerate(tests) if not np.isnan(one.p))
+    found, largest = [float("nan")] * len(tests), 0.0
+    for rank, (p, place) in enumerate(known):
+        largest = max(largest, min(1.0, p * (len(known) - rank)))
+        found[place] = largest
+    return found
+
+
+def together(tests: Sequence[IIATest]) -> str:
+    """What several tests of the same data say together, in one sentence."""
+    corrected = holm(tests)
+    known = [p for p in corrected if not np.isnan(p)]
+    if not known:
+        return "These data cannot tell whether the other items of a set matter."
+    each = ", ".join(
+        f"{one.method} {_p(p)}" for one, p in zip(tests, corrected, strict=True) if not np.isnan(p)
+    )
+    said = "IIA is rejected" if min(known) < LEVEL else "IIA is not rejected"
+    return f"Both tests together, p corrected for their number (Holm): {each}. {said} at 5 %."
+
+
+def _p(p: float) -> str:
+    return "p < 0.0001" if p < 1e-4 else f"p = {p:.4f}"
 
 
 def detectable_gain(sets: int, degrees: int) -> float:
