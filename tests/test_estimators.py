@@ -38,7 +38,7 @@ def choices():
 
 
 @pytest.fixture(scope="module")
-def fitted(choices, quick_to_compile):
+def fitted(choices):
     return {name: quick(name).fit(choices) for name in NAMES}
 
 
@@ -312,7 +312,7 @@ def leaked(sets=150):
 
 @every_name
 @pytest.mark.parametrize("context", [[], ["choice"]])
-def test_every_estimator_tells_of_a_leaked_answer(name, context, quick_to_compile):
+def test_every_estimator_tells_of_a_leaked_answer(name, context):
     items = ["alt", "price"] if context else None
     choices = sw.read(leaked(), set="trip", chosen="taken", items=items, context=context)
     small = quick(name)
@@ -330,7 +330,7 @@ PERFECT = [sw.MNL(), sw.SingleFeature("price"), sw.SDW(2, hidden=4, ensemble=1)]
 
 
 @pytest.mark.parametrize("estimator", PERFECT, ids=lambda one: type(one).__name__)
-def test_a_model_without_error_is_told(estimator, quick_to_compile):
+def test_a_model_without_error_is_told(estimator):
     """The cheapest is always taken: no column is an answer, and yet no one errs."""
     table = leaked(600)
     cheapest = pl.col("price") == pl.col("price").min().over("trip")
@@ -346,7 +346,7 @@ def test_a_model_without_error_is_told(estimator, quick_to_compile):
     assert any("choices without error; look for a column" in one for one in told)
 
 
-def test_sound_data_raise_no_warning(quick_to_compile):
+def test_sound_data_raise_no_warning():
     """Nothing is caught here, and warnings are errors."""
     for name in ("swissmetro", "modecanada"):
         choices = sw.datasets.load(name).sample(400)

@@ -22,8 +22,6 @@ from setwise.models import ZOO
 from setwise.training import Member, Task
 from setwise.training.population_plan import Population, bytes_of, lanes_in_memory
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 PAIR = [Member(DROPPING), Member(replace(DROPPING, weight_decay=0.1))]
 
 

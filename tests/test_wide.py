@@ -1,7 +1,6 @@
 """Wide tables: patterns, names, numbers and codes, availability, errors, and predictions."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,18 +11,13 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import setwise as sw
+from beside import DATA, needs
 from setwise.choices import Roles, WideLayout
 from setwise.choices.layout import alternatives_in, feature_name
 from setwise.cli import app
 from setwise.doctor import examine
 from setwise.scoring import load_scorer, predict_file, predict_wide
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
-DATA = Path(__file__).parents[2] / "shared" / "data"
-has_data = pytest.mark.skipif(
-    not (DATA / "fishing_wide.csv").exists(), reason="the wide tables are not part of the project"
-)
 TRIPS = {
     "mode": ["car", "bus", "bus", "car", "rail", "bus"],
     "cost.bus": [2.0, 1.0, 4.0, 2.5, 3.0, 1.5],
@@ -692,7 +686,7 @@ def test_check_suggests_the_roles_of_a_long_table():
 # Known answers, each in two statements: read, fit
 
 
-@has_data
+@needs("fishing_wide.csv")
 def test_fishing():
     table = DATA / "fishing_wide.csv"
     fishing = sw.read_wide(
@@ -703,7 +697,7 @@ def test_fishing():
     assert model.coef_[:2].round(4).tolist() == [-0.0251, 0.3578]
 
 
-@has_data
+@needs("electricity_wide.csv")
 def test_electricity():
     patterns = ["pf{alt}", "cl{alt}", "loc{alt}", "wk{alt}", "tod{alt}", "seas{alt}"]
     table = DATA / "electricity_wide.csv"
@@ -713,7 +707,7 @@ def test_electricity():
     np.testing.assert_allclose(model.coef_, published, atol=5e-5)
 
 
-@has_data
+@needs("swissmetro_raw.tsv")
 def test_swissmetro():
     kept = (pl.col("PURPOSE").is_in([1, 3])) & (pl.col("CHOICE") != 0)
     raw = pl.read_csv(DATA / "swissmetro_raw.tsv", separator="\t").filter(kept)
