@@ -1,5 +1,6 @@
 """Shapes are types: every annotated function of setwise is checked while tests and doctests run."""
 
+import gc
 import itertools
 import os
 from collections.abc import Iterator
@@ -95,6 +96,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((i for i, name in enumerate(LONG) if group.endswith(name)), len(LONG))
 
     items.sort(key=place)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay to the end: do not look through them for garbage again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
 
 
 TESTS = itertools.count(1)
