@@ -1,9 +1,9 @@
 """Shapes are types: every annotated function of setwise is checked while tests and doctests run."""
 
-import contextlib
+import gc
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,45 +18,31 @@ os.environ.setdefault(
 # in another process or after their function was made anew.
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
+# Each worker has a core: more threads of LightGBM and BLAS would wait for each other, and spin.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Programs of tests run for milliseconds, and compiling them well takes seconds. Without XLA's
+# optimizations, with its older emitter of loops and in one piece each, they compile in a sixth of
+# the time. Set here and not by a fixture, it holds for the processes that tests start as well, so
+# that these find the same numbers.
+QUICK_TO_COMPILE = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+if QUICK_TO_COMPILE not in os.environ.get("XLA_FLAGS", ""):  # workers have it already
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_TO_COMPILE}".strip()
+os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+
 install_import_hook("setwise", "beartype.beartype")
 
 
-@contextlib.contextmanager
-def quickly() -> Iterator[None]:
-    """Programs compiled within are compiled in half the time, and run more slowly.
-
-    Without XLA's optimizations, and with its older emitter of fused loops, which takes a third
-    less. JAX has no setting for the latter; ``XLA_FLAGS`` would hold for all tests.
-    """
+@pytest.fixture
+def compiled_well() -> Iterator[None]:
+    """For tests that train for long: XLA's optimizations take seconds and save more."""
     import jax
-    from jax._src import compiler
 
-    as_it_is = compiler.get_compile_options
-
-    def options(*args: Any, env_options_overrides: dict | None = None, **named: Any) -> Any:
-        chosen = {"xla_cpu_use_fusion_emitters": False} | (env_options_overrides or {})
-        return as_it_is(*args, env_options_overrides=chosen, **named)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiler, "get_compile_options", options)
-        jax.config.update("jax_disable_most_optimizations", True)
-        try:
-            yield
-        finally:
-            jax.config.update("jax_disable_most_optimizations", False)
-
-
-@pytest.fixture(scope="session")
-def compiling_quickly() -> Callable[[], contextlib.AbstractContextManager[None]]:
-    """:func:`quickly`, for a part of a test."""
-    return quickly
-
-
-@pytest.fixture(scope="module")
-def quick_to_compile() -> Iterator[None]:
-    """For tests whose programs run for milliseconds: compiling them well would take seconds."""
-    with quickly():
+    jax.config.update("jax_disable_most_optimizations", False)
+    try:
         yield
+    finally:
+        jax.config.update("jax_disable_most_optimizations", True)
 
 
 @pytest.fixture
@@ -72,12 +58,51 @@ def unchecked_types() -> Iterator[None]:
 ALONE = ("test_blocks_run_and_print_what_the_page_says", "test_every_bad_input_is_refused")
 """Tests that share no fixture with the rest of their file: each may run on any worker."""
 
+LONG = (
+    "test_estimators.py", "test_laws.py", "[README]", "test_reproduction.py", "test_auto.py",
+    "test_tuning.py", "test_training.py", "[cli]", "test_nested_and_mixed.py",
+    "[tutorial-first-sda]", "[consequences]", "test_files.py", "test_cli.py",
+)  # fmt: skip
+"""What takes longest goes first, so that no worker is left alone with it at the end."""
+
+
+def group_of(nodeid: str) -> str:
+    """The tests with the same answer share a worker, and so their fixtures and programs."""
+    file, _, test = nodeid.partition("::")
+    return nodeid if test.startswith(ALONE) else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Groups without marks: those of xdist 3.8 have no effect with pytest 9.2, and nobody is told.
+
+    Groups are handed out in the order of their tests, and not by how many they are.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    config.option.loadscopereorder = False
+    return Groups(config, log)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With ``--dist loadgroup`` the tests of a file share a worker, and so their fixtures."""
-    for item in items:
-        whole = item.nodeid if item.name.startswith(ALONE) else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(whole))
+    """What takes long comes first."""
+
+    def place(item: pytest.Item) -> int:
+        group = group_of(item.nodeid)
+        return next((i for i, name in enumerate(LONG) if group.endswith(name)), len(LONG))
+
+    items.sort(key=place)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay to the end: do not look through them for garbage again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
 
 
 TESTS = itertools.count(1)

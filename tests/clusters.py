@@ -21,9 +21,6 @@ QUICK_TO_NOTICE = {"health_check_period_ms": 1000, "health_check_failure_thresho
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    # As the fixture quick_to_compile has it here: workers and this process find the same bits.
-    "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
-    "XLA_FLAGS": "--xla_cpu_use_fusion_emitters=false",
 }
 
 

@@ -14,9 +14,10 @@ ROOMS = ("tables", "formats", "arguments", "commands", "files")
 
 def run(room: str, *wanted: str) -> dict[str, tuple[bool, str]]:
     """What happened with the cases of a module, in a process without shape checks."""
+    path = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [sys.executable, TESTS / "battery.py", "--json", "--room", room, *wanted],
-        capture_output=True, text=True, timeout=1200, env=os.environ | {"PYTHONPATH": str(TESTS)},
+        capture_output=True, text=True, timeout=1200, env=os.environ | {"PYTHONPATH": path},
     )  # fmt: skip
     assert done.stdout, done.stderr
     return json.loads(done.stdout.splitlines()[-1])

@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 sys.path.append(str(BENCHMARKS))
 
+import accuracy  # noqa: E402
 import all as everything  # noqa: E402
 import bare_polars  # noqa: E402
 import data  # noqa: E402
@@ -24,8 +26,11 @@ import large_data  # noqa: E402
 import league  # noqa: E402
 import mnl_speed  # noqa: E402
 import report  # noqa: E402
+import roofline  # noqa: E402
+import study  # noqa: E402
 import walk  # noqa: E402
 
+import setwise as sw  # noqa: E402
 from setwise import paper  # noqa: E402
 
 SIDES = [*mnl_speed.sides(), *epoch_speed.networks(), *epoch_speed.logits()]
@@ -139,6 +144,52 @@ def test_every_benchmark_has_a_quick_run(script):
     assert done.returncode == 0
     assert "--quick" in done.stdout
     assert "--write" in done.stdout
+
+
+def run(module, monkeypatch, *arguments) -> None:
+    """A script's whole way, in this process."""
+    monkeypatch.setattr(sys, "argv", [module.__name__, *map(str, arguments)])
+    module.main()
+
+
+def test_xla_counts_what_is_counted_by_hand_and_element_wise_operations(monkeypatch, capsys):
+    run(roofline, monkeypatch, 8, 4, 5, "--quick")
+    found = json.loads(capsys.readouterr().out)
+    by_hand = roofline.operations(roofline.Shape(8, 4, 5))
+    assert by_hand < found["operations_by_xla"] < 1.1 * by_hand
+    assert found["matrix_product_rate"] > 0
+
+
+@pytest.fixture
+def data_file(tmp_path) -> Path:
+    path = tmp_path / "drawn.setwise-data"
+    sw.save_choices(sw.datasets.generate("mnl", sets=80, items=3, features=2).choices, path)
+    return path
+
+
+def test_the_study_of_the_default_sda_runs_and_goes_on(data_file, monkeypatch, capsys):
+    monkeypatch.setattr(study, "BASE", replace(study.BASE, epochs=1))
+    options = ("--splits", 1, "--seeds", 2, "--only", "default (one model)")
+    out = data_file.parent / "study.jsonl"
+    for _ in range(2):  # what is there is not done again
+        run(study, monkeypatch, out, data_file, *options)
+        (row,) = study.stored(out)
+    assert (row["data"], row["change"]) == ("drawn", "default (one model)")
+    for (nll, top1), *others in (row["single"], row["mean"]):
+        assert 0 < nll < 2
+        assert 0 <= top1 <= 100
+        assert others == []
+
+
+def test_the_comparison_with_rivals_runs_and_goes_on(data_file, monkeypatch, capsys):
+    out = data_file.parent / "accuracy.jsonl"
+    for _ in range(2):
+        run(accuracy, monkeypatch, out, data_file, "--models=mnl,mnl+", "--splits=2", "--trials=0")
+        rows = accuracy.stored(out)
+        assert [row["model"] for row in rows] == 3 * ["mnl"] + 3 * ["mnl+"]
+    assert all(0 < row["metrics"]["nll"] < 2 for row in rows)
+    run(accuracy, monkeypatch, out, "--read")
+    assert "drawn: rivals" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("ragged", [False, True])

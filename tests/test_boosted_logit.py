@@ -12,8 +12,6 @@ from setwise import _segments
 from setwise.choices import Encoded
 from setwise.training import boosting
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 FEW = {"rounds": 40, "threads": 1}
 SETS = 1600
 

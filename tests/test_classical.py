@@ -14,8 +14,6 @@ from setwise.models import ZOO, Sizes
 from setwise.models.evaluations import KinkedLinear, Logarithm, Power
 from setwise.models.model import inverse_softplus
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 X = jnp.array([[0.0, 3.0], [1.0, 1.0], [3.0, 0.0]])
 ALL = jnp.ones(3, bool)
 PLAIN = jnp.eye(2)[:, :, None]  # theta for f_i(x) = x_i

@@ -34,8 +34,6 @@ from setwise.scoring.onnx_file import export_onnx
 from setwise.scoring.prediction import predict_file
 from setwise.training import progress
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 COMMANDS = ["fit", "predict", "evaluate", "compare", "tune", "datasets", "datasets write"]
 MEASURES = {"top1", "top5", "mean_rank", "mrr", "nll", "rho2", "calibration_error"}
 ROLES = ("--set", "set_id", "--chosen", "chosen")

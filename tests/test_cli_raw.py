@@ -9,11 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 import setwise as sw
+from beside import DATA, needs
 from setwise.cli import app
-
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
-DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
 def datasets(*words: object) -> subprocess.CompletedProcess:
@@ -117,7 +114,7 @@ def test_an_option_of_another_data_set_is_refused(tmp_path):
     assert "--outcome is for expedia" in done.stderr
 
 
-@pytest.mark.skipif(not DATA.exists(), reason="the samples of real data are not here")
+@needs("expedia_full.parquet")
 def test_the_real_sample_of_expedia_is_compared_with_one_command():
     path = DATA / "expedia_full.parquet"
     said = run(

@@ -30,8 +30,6 @@ from setwise.paper.theory.rationalise_report import (
     write_rationalisation,
 )
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 DRINKS = "ab:a,bc:b,ac:c,abc:a"
 
 

@@ -38,7 +38,6 @@ def again(folder, *options):
     )  # fmt: skip
 
 
-@pytest.mark.usefixtures("quick_to_compile")
 def test_a_table_for_people(tuned):
     assert "sdw: 3 trials per split" in tuned.stdout
     for words in ("best setting", "validation nll", "test top-1 %", "learning_rate", "dimension"):
@@ -46,7 +45,6 @@ def test_a_table_for_people(tuned):
     assert "[6/6] trials" in tuned.stderr
 
 
-@pytest.mark.usefixtures("quick_to_compile")
 def test_an_ensemble_tunes_all_its_models_and_says_so(folder, tmp_path):
     options = ("--epochs", "1", "--trials", "1", "--vary", "dimension=2", "--vary", "hidden=2")
     storage = ("--storage", tmp_path / "s.sqlite")
@@ -63,7 +61,6 @@ def test_an_ensemble_tunes_all_its_models_and_says_so(folder, tmp_path):
     assert len(split["trials"][0]["result"]["best_epoch"]) == 8
 
 
-@pytest.mark.usefixtures("quick_to_compile")
 def test_json_for_programs_from_the_finished_study(tuned, folder):
     resumed = again(folder, "--json")
     splits = json.loads(resumed.stdout)
@@ -73,7 +70,6 @@ def test_json_for_programs_from_the_finished_study(tuned, folder):
     assert "trials" not in resumed.stderr  # nothing was left to train
 
 
-@pytest.mark.usefixtures("quick_to_compile")
 def test_the_best_model_and_the_picture_are_written(tuned, folder):
     model = sw.load(folder / "best.setwise")
     assert len(model.predict_proba(pl.read_parquet(folder / "trips.parquet"))) == 360
@@ -137,7 +133,6 @@ def test_a_logit_varies_what_is_asked_for(folder, tmp_path):
     assert "mnl: 2 trials per split" in result.stdout
 
 
-@pytest.mark.usefixtures("quick_to_compile")
 def test_compare_can_tune_first(folder, tmp_path):
     result = run(
         "compare", folder / "trips.parquet", *ROLES, "--models", "mnl,lam", "--splits", "1",

@@ -16,7 +16,6 @@ pytest.importorskip("ray", reason="Ray is not installed: pip install 'setwise[cl
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.usefixtures("quick_to_compile"),
     pytest.mark.filterwarnings("default"),
 ]
 

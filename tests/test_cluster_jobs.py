@@ -38,7 +38,6 @@ pytest.importorskip("ray", reason="Ray is not installed: pip install 'setwise[cl
 
 pytestmark = [
     pytest.mark.slow,  # Ray and its workers take a minute to start and import
-    pytest.mark.usefixtures("quick_to_compile"),
     pytest.mark.filterwarnings("default"),  # Ray's own are not ours to mend
 ]
 

@@ -22,7 +22,6 @@ from setwise.training import shards
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.usefixtures("quick_to_compile"),
     pytest.mark.filterwarnings("default"),  # Ray's own are not ours to mend
 ]
 

@@ -1,7 +1,6 @@
 """Published estimates, from the published wide tables, with the code that the docs show."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,15 +8,10 @@ import polars as pl
 import pytest
 
 import setwise as sw
+from beside import DATA, needs
 from test_docs import PAGES, blocks
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
-FILES = ("fishing_wide.csv", "swissmetro_raw.tsv", "electricity_wide.csv")
-absent = [name for name in FILES if not (DATA / name).exists()]
-pytestmark = pytest.mark.skipif(
-    bool(absent),
-    reason=f"needs {', '.join(absent)} in shared/data beside the clone; they may not be shipped",
-)
+pytestmark = needs("fishing_wide.csv", "swissmetro_raw.tsv", "electricity_wide.csv")
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,6 @@ from setwise.comparison.statistics import (
 )
 from setwise.reports.comparison import cells, write_report
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 
 def invented(table: dict[str, list[float]]) -> Comparison:
     cells = [

@@ -23,8 +23,6 @@ from setwise.consequences.elasticities import arcs
 from setwise.models import ZOO
 from test_violations import read, table, with_model
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 QUICK = ("sda",)
 ONE_OF_EACH = [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in ZOO]
 MODES = ["is_car", "is_train", "is_bus", "is_air"]
@@ -42,7 +40,7 @@ def positive(sizes, seed=0, outside=False) -> pl.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def nested(quick_to_compile) -> tuple[sw.NestedLogit, sw.Choices]:
+def nested() -> tuple[sw.NestedLogit, sw.Choices]:
     made = sw.datasets.generate("nested", sets=400, features=2, nests=2)
     columns = dict(made.columns) | {"x0": np.exp(np.asarray(made.columns["x0"]) / 2)}
     items = ["x0", "x1", "category(nest)"]

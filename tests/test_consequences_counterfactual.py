@@ -10,8 +10,6 @@ from setwise.consequences.willingness import surplus
 from test_consequences import positive
 from test_violations import read, with_model
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 ITEM = {"cost": 1.0, "time": 0.5, "brand": "red"}
 
 
@@ -168,7 +166,7 @@ MODELS = {
 
 
 @pytest.fixture(scope="module")
-def priced(quick_to_compile) -> tuple[pl.DataFrame, dict]:
+def priced() -> tuple[pl.DataFrame, dict]:
     """Two kinds of people, so that two classes are to be found."""
     frame = positive([4] * 300, seed=1)
     rng = np.random.default_rng(2)

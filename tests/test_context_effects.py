@@ -1,7 +1,5 @@
 """Context effects: shares by hand, intervals, and what a fitted model makes of a decoy."""
 
-from pathlib import Path
-
 import numpy as np
 import polars as pl
 import pytest
@@ -9,11 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import setwise as sw
+from beside import sample
 from setwise.violations.effects import context_effects, decoy_effect, decoy_grid
-
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
-NOGUCHI = Path(__file__).parents[2] / "shared" / "data" / "context_noguchi2014.parquet"
 
 
 def trials(counts, condition="attraction") -> pl.DataFrame:
@@ -206,9 +201,8 @@ def test_context_and_categories_are_passed_on():
 
 
 def noguchi() -> pl.DataFrame:
-    if not NOGUCHI.exists():
-        pytest.skip("the trials of Noguchi and Stewart (2014) are not here")
-    table = pl.read_parquet(NOGUCHI).filter(pl.col("choice_type") != "screening")
+    trials = pl.read_parquet(sample("context_noguchi2014.parquet"))
+    table = trials.filter(pl.col("choice_type") != "screening")
     third = pl.col("alt").filter(~pl.col("alt").is_in(["A", "B"])).first().over("set_id")
     # Da, Ca and Sb favour A: a near copy of B takes B's share.
     favours = pl.when(third.is_in(["Da", "Ca", "Sb"])).then(pl.lit("A")).otherwise(pl.lit("B"))

@@ -21,8 +21,6 @@ from setwise._trees import Trees
 from setwise.scoring.graph import MOST_OPERATIONS, checked
 from setwise.scoring.onnx_file import export_onnx
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 LOADERS = {"load": sw.load, "scorer": scoring.load_scorer}
 FEW = ("mnl", "trees", "ensemble")
 

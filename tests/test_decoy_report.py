@@ -18,8 +18,6 @@ from setwise.reports.decoy import DecoyMap, decoy_map, decoy_picture
 from setwise.reports.iia import examine_iia, write_iia_report
 from setwise.violations import DecoyEffect
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 
 def hotels(sets=600) -> pl.DataFrame:
     """The dearer the rest of the set, the less a price hurts; brands and rain have no part."""

@@ -26,8 +26,6 @@ from setwise.models.within_set import (
 from setwise.paper.theory.regions import contributions
 from setwise.training import Options
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 QUICK = sw.Training(epochs=4, batch_size=32, learning_rate=3e-2)
 SMALL = sw.SDA(2, hidden=4, training=QUICK, weight_decays=(0.01, 1.0), ensemble=3)
 

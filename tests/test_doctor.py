@@ -5,7 +5,6 @@ import datetime as dt
 import gzip
 import itertools
 import json
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -14,12 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import setwise as sw
+from beside import DATA, needs
 from setwise.choices import save_choices
 from setwise.doctor import Examination, Finding, TableSummary, examine, source, write_page
 from setwise.doctor.derived import derived
 from setwise.doctor.leaks import giveaways
 
-REAL = Path(__file__).parents[2] / "shared" / "data" / "expedia_full.parquet"
+REAL = DATA / "expedia_full.parquet"
 ROLES = {"set": "trip", "chosen": "taken"}
 
 
@@ -678,7 +678,7 @@ def test_columns_are_told_as_they_are_examined():
     assert told == [("price", 0, 3), ("stars", 1, 3), ("brand", 2, 3)]
 
 
-@pytest.mark.skipif(not REAL.exists(), reason="the Expedia sample is not on this machine")
+@needs("expedia_full.parquet")
 def test_the_leaks_and_the_position_of_expedia_are_found():
     examination = examine(REAL, set="srch_id", chosen="click_bool")
     by_code = {(one.code, one.column) for one in examination.findings}

@@ -16,8 +16,6 @@ from setwise.reports.effects import TRIAL_HEADS, TrialEffects, misses, trial_eff
 from setwise.reports.iia import examine_iia, write_iia_report
 from setwise.violations import ContextEffect, context_effects
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 ATTRACTION = ContextEffect(
     "attraction", (100, 80), (0.6, 0.3), ((0.5, 0.7), (0.2, 0.4)), 0.75, 0.6, 0.675, (0.6, 0.75)
 )

@@ -13,8 +13,6 @@ import setwise as sw
 from setwise.models import ZOO, Ensemble, Sizes
 from setwise.training.options import OBJECTIVES
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 QUICK = sw.Training(epochs=4, batch_size=32, learning_rate=3e-2)
 MODELS = {
     "sdw": sw.SDW(2, hidden=4, training=QUICK, ensemble=2),

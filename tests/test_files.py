@@ -29,8 +29,6 @@ from setwise.scoring import load_scorer
 from setwise.scoring.predict_folder import predict_folder
 from setwise.scoring.prediction import predict_file
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 ROLES = ("--set", "set_id", "--chosen", "chosen")
 
 

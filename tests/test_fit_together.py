@@ -7,8 +7,6 @@ from sklearn.base import clone
 import setwise as sw
 from setwise.estimators import fit_together
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 QUICK = sw.Training(epochs=3, batch_size=32, learning_rate=3e-2)
 CHOICES = sw.datasets.generate("mnl", sets=160, items=(2, 5), features=3).choices
 SPLITS = [sw.split(CHOICES, seed=seed) for seed in (0, 1)]

@@ -11,8 +11,6 @@ import pytest
 from setwise.models import ZOO, Ensemble, Model, Sizes
 from setwise.training.options import OBJECTIVES
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 FEATURES = 5
 MODELS = [(name, "joint") for name in ZOO]
 MODELS += [(name, "shared") for name in ZOO if name != "mnl"]  # MNL has no network to wire

@@ -16,8 +16,6 @@ from setwise.models.within_set import WithinSet, within_set
 from setwise.scoring.model_file import Artifact
 from setwise.training.likelihood import by_set
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 RARE = 1e-4  # a right test fails once in ten thousand seeds, and the seeds are fixed
 
 

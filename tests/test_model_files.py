@@ -14,8 +14,6 @@ from setwise import InputError, _tensorfile
 from setwise._files import check_writable, whole_file
 from setwise.scoring.model_file import Artifact
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 QUICK = sw.Training(epochs=2)
 
 

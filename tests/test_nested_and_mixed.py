@@ -34,8 +34,6 @@ from setwise.training import maximise
 from setwise.training.likelihood import Likelihood, maximise_likelihood
 from setwise.training.options import cross_entropy
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 RARE = 1e-4  # a right test fails once in ten thousand seeds, and the seeds are fixed
 
 

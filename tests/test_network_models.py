@@ -11,8 +11,6 @@ from setwise.estimators.networks import ChoiceModel
 from setwise.models import ZOO, Dropout, Sizes
 from setwise.models.zoo import NETWORKS
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 X = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, -1.0]], np.float32)
 ALL = jnp.ones(3, bool)
 WITH_CONTEXT = [name for name in NETWORKS if not NETWORKS[name].about.satisfies_iia]

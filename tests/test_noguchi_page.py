@@ -10,11 +10,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from beside import sample
 from setwise.reports.effects import misses, trial_effects
 from setwise.violations import context_effects
 
 DOCS = Path(__file__).parent.parent / "docs"
-TRIALS = Path(__file__).parents[2] / "shared" / "data" / "context_noguchi2014.parquet"
 ADVICE = "run: python docs/noguchi_page.py"
 BOUND = 0.05
 
@@ -38,9 +38,7 @@ def stored(page) -> dict:
 
 @pytest.fixture(scope="module")
 def trials(page) -> pl.DataFrame:
-    if not TRIALS.exists():
-        pytest.skip("the trials of Noguchi and Stewart (2014) are not here")
-    return page.labelled(pl.read_parquet(TRIALS))
+    return page.labelled(pl.read_parquet(sample("context_noguchi2014.parquet")))
 
 
 def test_the_page_has_the_measured_numbers(page, stored):

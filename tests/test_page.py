@@ -16,8 +16,6 @@ import pytest
 
 import setwise as sw
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 PAGE = Path(sw.__file__).parent / "server" / "page"
 OWN = sorted(path for path in PAGE.glob("*.*"))
 CHROMIUM = next(

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import setwise as sw
+from beside import DATA, needs
 from setwise._errors import InputError
 from setwise.models import ZOO, Sizes
 from setwise.paper.published_results import MAX_ITEMS, main_table, published
 
 DOCS = Path(__file__).parent.parent / "docs"
-DATA = Path(__file__).parents[2] / "shared" / "data"
 STORED = json.loads((DOCS / "results" / "paper_evidence.json").read_text("utf-8"))
 TEXT = (DOCS / "paper.md").read_text("utf-8")
 
@@ -60,7 +60,7 @@ def test_a_part_that_the_page_lacks_is_missed():
         page.filled(TEXT, {"absent": "nothing"})
 
 
-@pytest.mark.skipif(not DATA.exists(), reason="the samples of real data are not here")
+@needs("amadeus_itinerary.parquet", "expedia_full.parquet", "outbrain_sample.parquet")
 def test_the_stored_numbers_are_those_of_the_samples():
     found = evidence.measure(DATA)
     assert {k: list(v) for k, v in found.items()} == {k: list(v) for k, v in STORED.items()}

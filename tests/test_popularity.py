@@ -13,8 +13,6 @@ from setwise.choices import choices as choices_module
 from setwise.choices.schema import FOLDS, in_folds
 from setwise.estimators import named
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 
 def hotels(sets: int = 60, names: int = 6, seed: int = 0, **more) -> dict[str, np.ndarray]:
     """Sets of two to five hotels; those with small numbers are liked."""

@@ -24,8 +24,6 @@ from setwise.training import Member, Options
 from setwise.training.epoch import EpochProgram
 from setwise.training.trainer import Trainer
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 
 def test_every_member_of_one_stream_gets_what_it_would_get_alone():
     fits = assert_as_alone(MEMBERS)

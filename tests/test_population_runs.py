@@ -29,8 +29,6 @@ from setwise.training.population_plan import (
     layouts_at_once,
 )
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 PAIR = [Member(DROPPING), Member(replace(DROPPING, weight_decay=0.1))]
 
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from beside import sample
 from setwise._errors import InputError
 from setwise.paper.raw import imitated_amadeus, imitated_expedia, imitated_outbrain
 from setwise.paper.raw.drawing import LABEL, LOSS_AVERSION, DrawnSets, context_scores, pick, popular
@@ -20,7 +21,6 @@ from setwise.paper.raw.imitated_amadeus import amadeus
 from setwise.paper.raw.imitated_expedia import COMPETITORS, expedia
 from setwise.paper.raw.imitated_outbrain import FILES, outbrain
 
-SHARED = Path(__file__).parents[2] / "shared" / "data"
 GENERATORS = {"outbrain": outbrain, "expedia": expedia, "amadeus": amadeus}
 MODULES = {
     "outbrain": imitated_outbrain,
@@ -195,16 +195,14 @@ def test_expedia_prices_are_skewed_with_absurd_ones(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "sample"),
+    ("name", "file"),
     [("expedia", "expedia_full.parquet"), ("amadeus", "amadeus_itinerary.parquet")],
 )
-def test_columns_are_those_of_the_real_sample(drawn, name, sample):
-    if not (SHARED / sample).exists():
-        pytest.skip(f"the real sample {sample} is not here")
-    real = pl.read_parquet(SHARED / sample, n_rows=1).drop("source", strict=False)
+def test_columns_are_those_of_the_real_sample(drawn, name, file):
+    real = pl.read_parquet(sample(file), n_rows=1).drop("source", strict=False)
     folder, _ = drawn[name]
     if name == "amadeus":
-        assert pl.read_parquet(folder / sample).schema == real.schema
+        assert pl.read_parquet(folder / file).schema == real.schema
         return
     ours = read(folder, "train.csv")
     assert ours.columns == real.columns

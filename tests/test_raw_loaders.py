@@ -6,19 +6,17 @@ import io
 import os
 import shutil
 import zipfile
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
+from beside import sample
 from setwise import InputError
 from setwise.choices.choices import Dropped
 from setwise.paper.raw.amadeus import load_amadeus
 from setwise.paper.raw.expedia import load_expedia
 from setwise.paper.raw.outbrain import Confidences, load_outbrain
-
-SHARED = Path(__file__).parents[2] / "shared" / "data"
 
 OUTBRAIN = {
     "documents_meta.csv": """document_id,source_id,publisher_id,publish_time
@@ -527,13 +525,6 @@ def test_data_without_any_set_of_one_choice_are_refused(tmp_path):
 
 
 # Real samples
-
-
-def sample(name):
-    path = SHARED / name
-    if not path.exists():
-        pytest.skip(f"the real sample {name} is not here")
-    return path
 
 
 @pytest.mark.parametrize(("chosen", "sets"), [("click", 3783), ("book", 2840)])

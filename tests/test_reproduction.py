@@ -33,8 +33,6 @@ from setwise.paper.reproduction.run import plan, regions
 from setwise.paper.reproduction.work import run_units
 from setwise.tuning import with_arguments
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 QUICK = PRESETS["quick"]
 TINY = replace(QUICK, splits=2, sets=40, trials=2, training=replace(QUICK.training, epochs=2))
 AS_TINY = [

@@ -11,8 +11,6 @@ from setwise.tuning.search import tune_tasks
 from setwise.tuning.trials import PopulationTrials
 from setwise.tuning.tuning_run import TuningRun
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 TRAINING = sw.Training(epochs=3, stop_on="accuracy", batch_size=16)
 TUNING = sw.Tuning(trials=5, space="paper", batch=2, storage=None)  # rounds of 2, 2 and 1
 

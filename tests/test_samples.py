@@ -18,8 +18,6 @@ from setwise.estimators.base import held_out
 from setwise.scoring.model_file import Artifact
 from setwise.training import shards
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 
 @pytest.fixture(scope="module")
 def choices() -> sw.Choices:

@@ -9,8 +9,6 @@ from sklearn.model_selection import train_test_split as split_by_scikit_learn
 
 import setwise as sw
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 TINY = sw.SDW(2, hidden=2, training=sw.Training(epochs=2))
 
 

@@ -21,8 +21,6 @@ from setwise.scoring.model_file import Artifact
 from setwise.scoring.numpy_program import NumpyProgram
 from setwise.scoring.tracing import traced
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 SIZES = [1, 2, 3, 10, 37, 100]
 SHARED = sw.models.Sizes(dimension=4, components=3, hidden=6, wiring="shared")
 

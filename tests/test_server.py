@@ -22,8 +22,6 @@ from setwise.server import Limits, Settings
 from setwise.server.metrics import EVENTS, ServiceMetrics
 from setwise.server.service import SMALL_BODY
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 GOOD = {"items": [{"x0": 1.0, "x1": 0.5}, {"x0": -1, "x1": 2}, {"x0": 0.25, "x1": -0.5}]}
 
 
@@ -52,7 +50,7 @@ def client(plain):
 
 
 @pytest.fixture(scope="module")
-def rich(folder, quick_to_compile) -> SimpleNamespace:
+def rich(folder) -> SimpleNamespace:
     """Every kind of column, context and an outside option."""
     choices = read_trips(trips(seed=0))
     model = sw.SDA.paper(dimension=2, hidden=4)  # as it is before training: that takes long

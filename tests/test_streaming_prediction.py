@@ -24,8 +24,6 @@ from setwise.choices import Encoded, save_choices
 from setwise.cli import app
 from setwise.scoring import Scorer, predict_file, prediction
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 BRANDS = ("red", "blue", "green")
 GRADES = (1.0, 2.0, 2.5)
 ROLES = {

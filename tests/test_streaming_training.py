@@ -16,8 +16,6 @@ from setwise.training import Options, checkpoint, fit, shards, trainer
 from setwise.training.device import to_device
 from setwise.training.shards import Shard, ShardBatches, Streamed
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 TRAINING = sw.Training(epochs=2, batch_size=16, dropout=0.1)
 OPTIONS = TRAINING.over(Options())
 SIZES = Sizes(dimension=3, components=2, hidden=4)

@@ -15,8 +15,6 @@ from setwise.models.item_functions import ItemScores
 from setwise.models.set_functions import Constant, JointNetwork, Midpoint, PooledNetwork, Vector
 from setwise.paper.theory import Bounds, bounds, lipschitz_constants
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 ORDERS = {"1": 1, "2": 2, "inf": np.inf}
 
 

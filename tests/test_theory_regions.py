@@ -19,8 +19,6 @@ from setwise.paper.theory import Regions, separable_regions
 from setwise.paper.theory.regions import contributions
 from setwise.violations import violation_capacity
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 
 def table(sizes, seed=0):
     rng = np.random.default_rng(seed)

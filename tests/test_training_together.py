@@ -16,7 +16,7 @@ from setwise.training.processes import Group
 from setwise.training.shards import ShardBatches, largest_share, share
 
 # Processes that each import and compile: a minute and a half in all.
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_to_compile")]
+pytestmark = pytest.mark.slow
 
 # Two float32 sums of the same gradients in another order: a few units in the last place a step.
 ROUNDING = 1e-5

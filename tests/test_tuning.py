@@ -22,8 +22,6 @@ from setwise.tuning.study import Study, distributions
 from setwise.tuning.trials import _Pruner
 from setwise.tuning.tuning_run import TuningRun
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 CHOICES = sw.datasets.generate("sda", sets=120, items=3, features=2, dimension=2).choices
 PARTS = sw.split(CHOICES, seed=0)
 TRAIN, VALID, TEST = PARTS

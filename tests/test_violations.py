@@ -18,8 +18,6 @@ from setwise.models import ZOO, Ensemble, Model, Sizes
 from setwise.violations import Violations, violation_capacity
 from setwise.violations.capacity import changed_choices
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 
 class Spread(Model):
     """g(x, s) = sum_i (max_i - min_i) x_i: what differs most decides, as Tversky has it."""

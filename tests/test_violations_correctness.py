@@ -12,8 +12,6 @@ import setwise as sw
 from setwise.violations import bootstrap_interval, capacity_by_region, violation_capacity
 from setwise.violations.capacity import correctness_regions, predicted_right, region_name
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 
 @pytest.fixture(scope="module")
 def drawn():

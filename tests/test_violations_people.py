@@ -20,8 +20,6 @@ from setwise.violations import (
     violation_capacity,
 )
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 
 def width(interval):
     return interval[1] - interval[0]

@@ -34,8 +34,6 @@ from test_violations import (
     with_model,
 )
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 QUICK = ("mnl", "mlp", "sda", "mixed_mnl", "cdm")
 ONE_OF_EACH = [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in ZOO]
 REGULAR = ("mixed_mnl", "mcfadden")  # random utility: an item more takes from all others

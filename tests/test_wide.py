@@ -1,7 +1,6 @@
 """Wide tables: patterns, names, numbers and codes, availability, errors, and predictions."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -18,12 +17,6 @@ from setwise.cli import app
 from setwise.doctor import examine
 from setwise.scoring import load_scorer, predict_file, predict_wide
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
-DATA = Path(__file__).parents[2] / "shared" / "data"
-has_data = pytest.mark.skipif(
-    not (DATA / "fishing_wide.csv").exists(), reason="the wide tables are not part of the project"
-)
 TRIPS = {
     "mode": ["car", "bus", "bus", "car", "rail", "bus"],
     "cost.bus": [2.0, 1.0, 4.0, 2.5, 3.0, 1.5],
