@@ -22,7 +22,7 @@ from setwise.estimators.base import FEWEST_SETS, Estimator, held_out, warn_if_pe
 from setwise.estimators.boosting import CERTAIN, BoostedLogit, tree_skeleton
 from setwise.estimators.logit import MNL, ConvexLogit, LinearContextLogit, WithinSetMNL
 from setwise.estimators.networks import SDA, SDA_KINDS
-from setwise.metrics.measures import standard_error
+from setwise.metrics.measures import error_of_mean, numbered
 from setwise.models import ZOO, BoostedTrees, Ensemble, Model, Sizes
 from setwise.scoring.model_file import Artifact
 from setwise.training import Fit, Interrupted, Task, fit_population, resident_or_streamed
@@ -44,7 +44,7 @@ MOST_PRODUCTS, MOST_NUMBERS = 300, 50_000_000
 or of numbers in all of them, it is left out."""
 FEWEST_ROWS = 50
 """Of a training part for trees: their leaves have up to 20 rows at least."""
-CHANCE, CERTAINTY = 2.0, 4.0
+CHANCE, CERTAINTY = 1.0, 3.0
 """Standard errors: a gain over the logit of fewer may be chance, and of more is trusted in full."""
 FOR_TREES = 0.4
 """The share of a time budget that logits and trees may take."""
@@ -179,9 +179,9 @@ class Auto(Estimator):
     selection: members that add nothing get none, and cost nothing in prediction.
 
     With ``fit(train, validation=valid)`` members learn from ``train``, and ``valid`` stops and
-    weighs them. Where few sets choose the weights, their gain over the MNL may be chance: below two
-    of its standard errors the MNL alone is kept, from four on the weights are, and in between a
-    mixture of both.
+    weighs them. Where few sets choose the weights, their gain over the MNL may be chance: below one
+    of its standard errors (clustered by person, where people are known) the MNL alone is kept, from
+    three on the weights are, and in between a mixture of both.
 
     Without a validation part members are cross-fitted: the sets (whole groups, where a group column
     was read) are divided into four folds, each member is fitted four times without one of them, and
@@ -349,7 +349,7 @@ class Auto(Estimator):
         weights[sound] = select(log_p[sound], weight_of_sets)
         share = weight_of_sets / weight_of_sets.sum()
         if sound[0]:
-            weights = beyond_chance(log_p, weights, share)
+            weights = beyond_chance(log_p, weights, share, _people(parts))
         self.members_ = [
             AutoMember(one.name, float(weight), -float(one.log_p @ share), one.seconds)
             for one, weight in zip(candidates, weights, strict=True)
@@ -414,22 +414,23 @@ def beyond_chance(
     log_p: Float[np.ndarray, "members sets"],
     weights: Float[np.ndarray, " members"],
     share: Float[np.ndarray, " sets"],
+    people: Int[np.ndarray, " sets"] | None = None,
 ) -> Float[np.ndarray, " members"]:
     """The weights, drawn towards the first member where their gain over it may be chance.
 
-    With z the mean gain of log P(chosen) over its standard error, the share
-    min(1, max(0, (z - 2) / 2)) of the weights stays, and the first member gets the rest.
+    With z the mean gain of log P(chosen) over its standard error (clustered, where ``people``
+    numbers the person of each set), the share min(1, max(0, (z - 1) / 2)) of the weights stays, and
+    the first member gets the rest.
 
-    >>> first, second = np.log([[0.5, 0.5, 0.5, 0.5], [0.9, 0.8, 0.4, 0.5]])
+    >>> few = np.log([[0.5, 0.5, 0.5, 0.5], [0.9, 0.8, 0.4, 0.5]])
     >>> given = np.array([0.0, 1.0])
-    >>> beyond_chance(np.stack([first, second]), given, np.full(4, 0.25)).tolist()  # z = 1.1
-    [1.0, 0.0]
-    >>> many = np.stack([np.tile(first, 9), np.tile(second, 9)])
-    >>> beyond_chance(many, given, np.full(36, 1 / 36)).round(2).tolist()  # z = 3.7
-    [0.14, 0.86]
+    >>> beyond_chance(few, given, np.full(4, 0.25)).round(2).tolist()  # z = 1.1
+    [0.96, 0.04]
+    >>> beyond_chance(np.tile(few, 9), given, np.full(36, 1 / 36)).tolist()  # z = 3.7
+    [0.0, 1.0]
     """
     gain = mixture(log_p, weights) - log_p[0]
-    error = standard_error(gain, share)
+    error = error_of_mean(gain, share, people)
     z = float(gain @ share) / error if error > 0 else 0.0
     kept = float(np.clip((z - CHANCE) / (CERTAINTY - CHANCE), 0, 1))
     drawn = kept * weights
@@ -480,6 +481,17 @@ def _of_chosen(model: Model, data: Encoded) -> Float[np.ndarray, " sets"]:
     assert data.chosen is not None
     rows = data.offsets[:-1] + data.chosen
     return log_probabilities(model, data)[rows].astype(np.float64)
+
+
+def _people(parts: Sequence[Part]) -> Int[np.ndarray, " sets"] | None:
+    """The person of each validation set, over all parts; None where they are not known."""
+    groups = [part.valid.choices.group for part in parts]
+    known = [one for one in groups if one is not None]
+    sets = sum(len(part.small[1]) for part in parts)
+    if len(known) < len(parts) or sum(map(len, known)) != sets:  # a sample of data on disk
+        return None
+    people = numbered(np.concatenate(known), sets)
+    return people if people.max() > 0 else None  # one person says nothing of others
 
 
 def _joined_weights(parts: Iterator[Encoded]) -> Float[np.ndarray, " sets"]:
