@@ -56,7 +56,7 @@ def test_an_ensemble_tunes_all_its_models_and_says_so(folder, tmp_path):
     (split,) = json.loads(one.stdout)
     assert split["best"]["ensemble"] == 1
     whole = run("tune", *table, "--model", "sda", *options, *storage, "--json")
-    assert "every trial trains the 8 models of sda; --vary ensemble=1 tunes one" in whole.stderr
+    assert "every trial trains the 6 models of sda; --vary ensemble=1 tunes one" in whole.stderr
     (split,) = json.loads(whole.stdout)
     assert len(split["trials"][0]["result"]["best_epoch"]) == 8
 

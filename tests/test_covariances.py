@@ -16,7 +16,6 @@ from setwise.consequences import elasticities, expected_shares, willingness_to_p
 from setwise.estimators.maximum_likelihood import Estimated
 from setwise.training.covariances import KINDS, maxima, sums_by_person
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 has_data = pytest.mark.skipif(

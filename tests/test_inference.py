@@ -7,8 +7,6 @@ from scipy.stats import chi2, norm
 import setwise as sw
 from test_covariances import panel
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 
 def read(columns, **roles):
     return sw.read(columns, set="s", chosen="taken", items=["x0", "x1"], **roles)

@@ -311,7 +311,7 @@ def layouts_at_once(population: Population, layouts: Sequence[Layout]) -> int:
 
     Layouts of one recipe share a program: the second would compile it once more, not wait for it.
     """
-    recipes = {population.recipe(population.members[one.members[0]]) for one in layouts}
+    recipes = {id(population.recipe(population.members[one.members[0]])) for one in layouts}
     cores = os.cpu_count() or 1
     if not _on_cpu() or not alone() or len(recipes) < len(layouts):
         return 1
