@@ -58,7 +58,7 @@ def test_an_ensemble_tunes_all_its_models_and_says_so(folder, tmp_path):
     whole = run("tune", *table, "--model", "sda", *options, *storage, "--json")
     assert "every trial trains the 6 models of sda; --vary ensemble=1 tunes one" in whole.stderr
     (split,) = json.loads(whole.stdout)
-    assert len(split["trials"][0]["result"]["best_epoch"]) == 8
+    assert len(split["trials"][0]["result"]["best_epoch"]) == 6
 
 
 def test_json_for_programs_from_the_finished_study(tuned, folder):

@@ -2,7 +2,6 @@
 
 import pickle
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -12,15 +11,11 @@ from scipy.stats import binom
 from sklearn.exceptions import ConvergenceWarning
 
 import setwise as sw
+from beside import DATA, needs
 from setwise.consequences import elasticities, expected_shares, willingness_to_pay
 from setwise.estimators.maximum_likelihood import Estimated
 from setwise.training.covariances import KINDS, maxima, sums_by_person
 
-
-DATA = Path(__file__).parents[2] / "shared" / "data"
-has_data = pytest.mark.skipif(
-    not (DATA / "swissmetro_raw.tsv").exists(), reason="the raw tables are not part of the project"
-)
 SWISSMETRO = sw.Utility("I(TT / 100) + I(CO * (1 - GA * only(TRAIN, SM)) / 100)", reference="SM")
 
 
@@ -271,7 +266,7 @@ def swissmetro():
     )  # fmt: skip
 
 
-@has_data
+@needs("swissmetro_raw.tsv")
 def test_swissmetro_logit(swissmetro):
     model = sw.MNL(SWISSMETRO).fit(swissmetro)
     published = {"classical": 0.057, "robust": 0.104, "cluster": 0.238}
@@ -287,7 +282,7 @@ def test_swissmetro_logit(swissmetro):
     assert found.constants_rho2 == pytest.approx(1 - 5331.252 / 5864.998, abs=1e-6)
 
 
-@has_data
+@needs("swissmetro_raw.tsv")
 def test_swissmetro_nested_logit(swissmetro):
     model = sw.NestedLogit(nests={"existing": ["TRAIN", "CAR"]}, utility=SWISSMETRO).fit(swissmetro)
     assert model.log_likelihood_ == pytest.approx(-5236.900, abs=5e-4)

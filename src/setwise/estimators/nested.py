@@ -371,7 +371,7 @@ def _informative(data: Encoded, start: int, nests: int, nest: str) -> Bool[np.nd
     counts = _segments.sums(data.items[:, start : start + nests] > 0, data.offsets)
     if (counts.max(1) == data.sizes).all():
         raise InputError(
-            f"all items of every set are in one nest of {nest}, so there is no choice between nests; "
-            "a nested logit needs sets that span nests"
+            f"all items of every set are in one nest of {nest}, so there is no choice between "
+            "nests; a nested logit needs sets that span nests"
         )
     return np.any(counts > 1, axis=0)
