@@ -59,6 +59,7 @@ COMMANDS = dict(generate.commands())
 LESS = {
     "setwise fit": ["--max-sets", "300", "--time-budget", "2"],
     "setwise fit --model": ["--max-sets", "300", "--epochs", "3"],
+    "setwise fit --model sda": ["--max-sets", "300", "--epochs", "3", "--ensemble", "2"],
     "setwise compare": ["--max-sets", "300", "--splits", "2", "--models", "mnl"],
     "setwise tune": ["--max-sets", "300", "--trials", "2"],
     "setwise violations": ["--max-sets", "200"],
@@ -117,8 +118,10 @@ def run_command(line: str) -> None:
     if name == "setwise serve":  # it would never end; test_server_process.py runs it
         check_usage(line)
         return
-    less = LESS.get(f"{name} --model") if "--model" in line else None
-    words = [*shlex.split(line)[1:], *(less or LESS.get(name, []))]
+    model = re.search(r"--model \w+", line)
+    names = [f"{name} {model[0]}", f"{name} --model", name] if model else [name]
+    less = next((LESS[one] for one in names if one in LESS), [])
+    words = [*shlex.split(line)[1:], *less]
     if name.startswith("setwise datasets"):
         # In a process of its own: Typer hands these a context of another class than it says, which
         # the checks of types in tests refuse. It needs no JAX and so starts quickly.
@@ -145,7 +148,7 @@ def run_page(page: str) -> Iterator[tuple[str, str]]:
             yield body, printed
 
 
-TRAIN_FOR_LONG = ("README", "tutorial-decoy", "tutorial-first-sda")
+TRAIN_FOR_LONG = ("README", "tutorial-decoy")
 """Pages that fit networks to thousands of sets."""
 
 

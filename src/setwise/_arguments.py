@@ -26,6 +26,7 @@ LARGEST = 2**31 - 1
 """The largest count that is taken where no other limit is known."""
 
 
+@functools.cache
 def whole(least: int = 1, most: int | None = None) -> Check:
     """A whole number below 2**31; booleans and floats such as 2.0 are not.
 
@@ -48,6 +49,7 @@ def whole(least: int = 1, most: int | None = None) -> Check:
     return check
 
 
+@functools.cache
 def number(
     *,
     above: int | float | None = None,
@@ -81,6 +83,7 @@ def number(
     return check
 
 
+@functools.cache
 def one_of(*known: str) -> Check:
     """One of these words.
 
@@ -161,6 +164,7 @@ def seed(name: str, value: Any) -> None:
     whole(0, SEEDS - 1)(name, value)
 
 
+@functools.cache
 def optional(check: Check) -> Check:
     """The value may also be None."""
 
