@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 from scipy.interpolate import BSpline
+from statsmodels.discrete.conditional_models import ConditionalLogit
 
 import setwise as sw
 from serving import Direct
@@ -192,6 +193,19 @@ def test_the_logit_is_that_of_columns_made_by_hand(choices):
     assert found.log_likelihood_ == pytest.approx(expected.log_likelihood_, abs=1e-9)
     np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-8)
     np.testing.assert_allclose(found.standard_errors_, expected.standard_errors_, rtol=1e-8)
+
+
+def test_a_utility_of_modecanada_agrees_with_statsmodels():
+    table = sw.datasets.table("modecanada")
+    columns = ["cost", "freq", "ivt", "ovt"]
+    choices = sw.read(table, set="set_id", chosen="chosen", items=columns, alternative="alt")
+    model = sw.MNL(Utility("cost + freq + ivt + ovt", reference="train")).fit(choices)
+    matrix = table.select(*columns, "is_air", "is_bus", "is_car").to_numpy().astype(float)
+    chosen, sets = table["chosen"].to_numpy(), table["set_id"].to_numpy()
+    expected = ConditionalLogit(chosen, matrix, groups=sets).fit(method="newton", disp=False)
+    np.testing.assert_allclose(model.coef_, expected.params, rtol=1e-6)
+    np.testing.assert_allclose(model.standard_errors_, expected.bse, rtol=1e-5)
+    assert model.log_likelihood_ == pytest.approx(expected.llf, abs=1e-6)
 
 
 def test_another_reference_shifts_the_constants(choices):
