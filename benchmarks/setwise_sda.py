@@ -73,7 +73,7 @@ def main() -> None:
     validated, _ = train(choices, valid, how, given.seed)
     estimator = sw.SDA.paper(
         L, components=K, hidden=HIDDEN, wiring="joint", comparison="inner",
-        training=how, seed=given.seed,
+        training=sw.Training(**vars(how)), seed=given.seed,
     )  # fmt: skip
     whole, _ = timed(lambda: estimator.fit(choices, valid))
     emit(

@@ -27,6 +27,9 @@ import league  # noqa: E402
 import mnl_speed  # noqa: E402
 import report  # noqa: E402
 import roofline  # noqa: E402
+import setwise_population  # noqa: E402
+import setwise_sda  # noqa: E402
+import setwise_tuning  # noqa: E402
 import study  # noqa: E402
 import walk  # noqa: E402
 
@@ -160,6 +163,22 @@ def test_xla_counts_what_is_counted_by_hand_and_element_wise_operations(monkeypa
     assert found["matrix_product_rate"] > 0
 
 
+def test_our_sides_run(tmp_path, monkeypatch, capsys):
+    """Those that the quick runs of population_speed, training_speed and tuning_speed start."""
+    path = small(tmp_path, ragged=False)
+    sides = {
+        setwise_sda: (path, path, "--epochs", 2),
+        setwise_population: (path, "--kind", "trials", "--lanes", 2, "--epochs", 2),
+        setwise_tuning: (path, "--trials", 1, "--epochs", 1),
+    }
+    for side, arguments in sides.items():
+        run(side, monkeypatch, *arguments)
+        found = json.loads(capsys.readouterr().out.splitlines()[-1])
+        seconds = [value for name, value in found.items() if name.endswith("seconds")]
+        assert seconds
+        assert min(seconds) > 0
+
+
 @pytest.fixture
 def data_file(tmp_path) -> Path:
     path = tmp_path / "drawn.setwise-data"
@@ -277,6 +296,19 @@ def test_raw_files_are_taken_only_if_all_are_there(tmp_path):
     label = tmp_path / "GENERATED.txt"
     label.write_text("\n".join([*label.read_text().splitlines()[:2], "Unfinished: wait"]))
     assert not large_data.is_generated(tmp_path, 20)
+
+
+@pytest.mark.slow  # a minute each where rivals are installed
+@pytest.mark.parametrize(
+    "script",
+    [*everything.scripts(), BENCHMARKS / "service_load.py"],
+    ids=lambda script: script.stem,
+)
+def test_a_quick_run_ends(script):
+    command = [sys.executable, script, "--quick", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)
 
 
 @pytest.mark.slow
