@@ -15,7 +15,6 @@ from setwise._arguments import checked, number, or_word
 from setwise._errors import InputError
 from setwise._tensorfile import with_arrays
 from setwise.choices import Choices, Encoded, Schema, Utility
-from setwise.doctor.derived import derived
 from setwise.estimators.base import Estimator, fitted, held_out, is_choices, trainable
 from setwise.estimators.maximum_likelihood import (
     FIXED,
@@ -103,7 +102,6 @@ class ConvexLogit(Estimated):
         for place, value in fixed_coefficients(schema).items():
             self.coef_[place] = value
             self.dropped_[self.feature_names_[place]] = FIXED
-        self.derived_ = derived(choices)
         self.__dict__.pop("model_", None)  # that of an earlier fit
         if not has_maximum:
             instead = l2 if optimum is not first else 0.0

@@ -18,7 +18,7 @@ from setwise._arguments import seed as check_seed
 from setwise._errors import DataWarning, InputError
 from setwise.choices import Choices, Encoded, Schema, Utility
 from setwise.choices.choices import rows_of
-from setwise.doctor.derived import Derived
+from setwise.doctor.derived import Derived, derived
 from setwise.estimators.base import FEWEST_SETS, Estimator, warn_if_perfect
 from setwise.estimators.summary import Summary
 from setwise.metrics.set_means import numbered
@@ -82,7 +82,6 @@ class Estimated(Estimator):
     weighted_: bool
     converged_: bool
     dropped_: dict[str, str]
-    derived_: list[Derived]
     _choices: Choices | None = None
     """What the model was fitted to, for the bootstrap; neither files nor pickles hold it."""
 
@@ -202,6 +201,11 @@ class Estimated(Estimator):
         self.covariances_["bootstrap"] = with_unknown(covariance, self.identified_)
         return self
 
+    @cached_property
+    def derived_(self) -> list[Derived]:
+        """Number columns that are products, ratios or powers of others, found on first use."""
+        return derived(self.training_choices())
+
     def training_choices(self) -> Choices:
         """What the model was fitted to; an estimator that was loaded or pickled forgot it."""
         if self._choices is None:
@@ -256,8 +260,11 @@ class Estimated(Estimator):
         self.rows_, self.weighted_ = int(choices.offsets[-1]), choices.weight is not None
         self.constants_log_likelihood_, self.constants_ = constants_only(choices, data)
         self._choices = choices
+        self.__dict__.pop("derived_", None)  # that of an earlier fit
 
     def __getstate__(self) -> dict[str, Any]:
+        if self._choices is not None:
+            _ = self.derived_  # it cannot be found without them
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_choices"}
 

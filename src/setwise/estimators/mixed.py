@@ -19,7 +19,6 @@ from setwise._arguments import optional, seed, whole
 from setwise._errors import InputError
 from setwise._tensorfile import with_arrays
 from setwise.choices import Choices, Encoded, Schema, Utility
-from setwise.doctor.derived import derived
 from setwise.estimators.base import held_out
 from setwise.estimators.maximum_likelihood import (
     Estimated,
@@ -126,7 +125,6 @@ class MixedMNL(Estimated):
         else:
             mnl, found = self._solve(choices, self._best(choices, validation))
         self._keep_covariances(choices, mnl.data, found)
-        self.derived_ = derived(choices)
         warn_of_rounding(self.feature_names_, mnl.data, mnl.identified)
         warn_if_certain(self.log_likelihood_, self.null_log_likelihood_, self.sets_)
         if not self.converged_:

@@ -18,7 +18,6 @@ from setwise._errors import InputError
 from setwise._tensorfile import with_arrays
 from setwise.choices import Choices, Encoded, Schema, Utility
 from setwise.choices.alternatives import shown
-from setwise.doctor.derived import derived
 from setwise.estimators.maximum_likelihood import (
     FIXED,
     Estimated,
@@ -148,7 +147,6 @@ class NestedLogit(Estimated):
         real = linear.items[schema.real_rows(data)]
         self.dropped_ = reasons(self.feature_names_, real, mnl.relations)
         self.dropped_ |= {schema.item_names[place]: FIXED for place in fixed_coefficients(schema)}
-        self.derived_ = derived(choices)
         self.model_ = self._model()
         self._warn(linear, mnl, found)
 
