@@ -35,6 +35,7 @@ import walk  # noqa: E402
 
 import setwise as sw  # noqa: E402
 from setwise import paper  # noqa: E402
+from setwise.training import population_plan  # noqa: E402
 
 SIDES = [*mnl_speed.sides(), *epoch_speed.networks(), *epoch_speed.logits()]
 RIVALS = [side for side in SIDES if side.environment is not None]
@@ -165,6 +166,8 @@ def test_xla_counts_what_is_counted_by_hand_and_element_wise_operations(monkeypa
 
 def test_our_sides_run(tmp_path, monkeypatch, capsys):
     """Those that the quick runs of population_speed, training_speed and tuning_speed start."""
+    # What a side sets for its own process must not stay for the tests that follow.
+    monkeypatch.setattr(population_plan, "LANES_ON_CPU", population_plan.LANES_ON_CPU)
     path = small(tmp_path, ragged=False)
     sides = {
         setwise_sda: (path, path, "--epochs", 2),
