@@ -34,7 +34,7 @@ for name, model in (("MNL", sw.MNL()), ("SDA.paper", sw.SDA.paper(training=brief
 NAMES = {
     "MNL": "MNL",
     "SDA.paper": "SDA.paper(), one network",
-    "SDA": "SDA(), an ensemble of 8",
+    "SDA": "SDA(), an ensemble of 6",
 }
 
 

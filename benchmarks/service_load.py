@@ -1,6 +1,6 @@
 """``setwise serve`` under load: requests of one set and of a thousand, on the same machine.
 
-The default SDA (an ensemble of 8, or of ``--ensemble``) on sets of 10 items × 8 features, one
+The default SDA (an ensemble of 6, or of ``--ensemble``) on sets of 10 items × 8 features, one
 process of the service, and this one, which asks over connections that stay open, each with one
 request at a time. It needs the extra ``serve``.
 """

@@ -174,7 +174,7 @@ class Auto(Estimator):
         P(x | s) = sum over members m of w_m P_m(x | s)
 
     Members are logits with an L2 penalty (:class:`MNL`, :class:`WithinSetMNL`,
-    :class:`LinearContextLogit`), three kinds of :class:`BoostedLogit` and four members of
+    :class:`LinearContextLogit`), five kinds of :class:`BoostedLogit` and four members of
     :class:`SDA`. The weights w are chosen on sets that members did not learn from, by greedy
     selection: members that add nothing get none, and cost nothing in prediction.
 
