@@ -1,5 +1,7 @@
 """The logit against independent solvers: scipy on the written-out likelihood, and statsmodels."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.optimize
@@ -8,10 +10,12 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from sklearn.exceptions import ConvergenceWarning
 from statsmodels.discrete.conditional_models import ConditionalLogit
+from threadpoolctl import ThreadpoolController
 
 import setwise as sw
 from setwise.choices import Encoded
 from setwise.training import maximise, separation
+from setwise.training.newton import NARROW, few_threads
 
 
 def drawn(items, sets=1500, features=4, seed=0):
@@ -462,3 +466,38 @@ def test_separation_by_a_column_with_a_large_mean_is_found_and_named():
     alone = (later.reshape(-1, 4) == later.reshape(-1, 4).min(1, keepdims=True)).sum(1) == 1
     assert found.sets >= alone.sum()
     assert not maximise(of_columns(chosen, time, cost)).separation
+
+
+@pytest.mark.parametrize("penalty", [None, np.array([3.0, 0.5, 1.0])], ids=["plain", "penalised"])
+def test_what_a_fit_leaves_at_its_optimum_is_what_would_be_found_there(penalty):
+    made = sw.datasets.generate("mnl", sets=200, items=(2, 6), features=3, seed=5).choices
+    data = sw.Schema.fit(made).encode(made, np.float64)
+    found = maximise(data, penalty)
+    anew = replace(found)  # a copy knows nothing but its fields
+    np.testing.assert_allclose(found.scores, anew.scores, atol=1e-12)
+    np.testing.assert_allclose(found.information, anew.information, rtol=1e-12)
+    np.testing.assert_allclose(found.within, anew.within, rtol=1e-12)
+    assert found.growing == anew.growing
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e4], ids=["moderate", "far out"])
+def test_a_constant_in_all_utilities_changes_no_fit(shift):
+    made = sw.datasets.generate("mnl", sets=200, items=(2, 6), features=3, seed=5).choices
+    data = sw.Schema.fit(made).encode(made, np.float64)
+    far = replace(data, offset=np.full(len(data.items), shift))
+    np.testing.assert_allclose(maximise(far).coefficients, maximise(data).coefficients, rtol=1e-8)
+
+
+def test_a_fit_uses_one_thread_for_few_columns_and_gives_the_others_back():
+    libraries = ThreadpoolController()
+
+    def threads():
+        return [one["num_threads"] for one in libraries.info() if one["user_api"] == "blas"]
+
+    with libraries.limit(limits=2, user_api="blas"):
+        with few_threads(NARROW):
+            assert set(threads()) == {1}
+        with few_threads(NARROW + 1):
+            assert set(threads()) == {2}
+        sw.MNL().fit(sw.datasets.generate("mnl", sets=50, items=3, features=2).choices)
+        assert set(threads()) == {2}

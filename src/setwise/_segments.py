@@ -91,7 +91,8 @@ def predicted(scores: Float[np.ndarray, " rows"], offsets: Offsets) -> Bool[np.n
 
 def centred(values: Rows, offsets: Offsets) -> Rows:
     """Each value less the mean of its set."""
-    return values - spread(means(values, offsets), offsets)
+    of_rows = spread(means(values, offsets), offsets)
+    return np.subtract(values, of_rows, out=of_rows)
 
 
 def log_sum_exp(values: Rows, offsets: Offsets) -> Sets:

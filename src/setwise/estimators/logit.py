@@ -35,10 +35,10 @@ from setwise.estimators.maximum_likelihood import (
 from setwise.estimators.summary import reasons
 from setwise.models import ZOO, Model
 from setwise.models.within_set import WithinSet, within_set
-from setwise.training import maximise
+from setwise.training import Optimum, maximise
 from setwise.training.covariances import Resampling, logit_climb
 from setwise.training.likelihood import by_set
-from setwise.training.newton import penalised
+from setwise.training.newton import few_threads, penalised
 from setwise.training.penalties import by_leave_one_out, by_validation
 from setwise.training.shards import stays_on_disk
 
@@ -80,6 +80,27 @@ class ConvexLogit(Estimated):
         progress: bool | None,
     ) -> None:
         schema, data, scale = self._learned(choices)
+        with few_threads(data.items.shape[1]):
+            first, optimum = self._estimate(choices, validation, schema, data, scale)
+        if not self.converged_:
+            instead = self.l2_ if optimum is not first else 0.0
+            warn_of_no_maximum(self.feature_names_, first.separation, len(data), instead)
+        warn_of_rounding(self.feature_names_, optimum)
+        warn_if_certain(first.log_likelihood, self.null_log_likelihood_, self.sets_)
+
+    def _estimate(
+        self,
+        choices: Choices,
+        validation: Choices | None,
+        schema: Schema,
+        data: Encoded,
+        scale: Float[np.ndarray, " p"],
+    ) -> tuple[Optimum, Optimum]:
+        """Find the optimum, and keep it with its covariances.
+
+        Returns what the penalty asked for gives, and what is kept: they differ where the first has
+        no maximum.
+        """
         l2 = self._strength(choices, validation, schema, data, scale)
         first = optimum = penalised(data, l2)
         check_identified(schema.item_names, first.identified)
@@ -103,11 +124,7 @@ class ConvexLogit(Estimated):
             self.coef_[place] = value
             self.dropped_[self.feature_names_[place]] = FIXED
         self.__dict__.pop("model_", None)  # that of an earlier fit
-        if not has_maximum:
-            instead = l2 if optimum is not first else 0.0
-            warn_of_no_maximum(self.feature_names_, first.separation, len(data), instead)
-        warn_of_rounding(self.feature_names_, data, optimum.identified)
-        warn_if_certain(first.log_likelihood, self.null_log_likelihood_, self.sets_)
+        return first, optimum
 
     def _learned(self, choices: Choices) -> tuple[Schema, Encoded, Float[np.ndarray, " p"]]:
         """The schema of training sets, their columns phi, and what one unit of each is."""
@@ -147,8 +164,9 @@ class ConvexLogit(Estimated):
         (x, scale), (of_valid, unit) = (self._columns(one, schema) for one in (train, valid))
         data = replace(train, items=x)
         self.schema_ = schema
-        self.l2_ = by_validation(data, replace(valid, items=of_valid * (unit / scale)))
-        self.coef_ = penalised(data, self.l2_).coefficients / scale
+        with few_threads(x.shape[1]):
+            self.l2_ = by_validation(data, replace(valid, items=of_valid * (unit / scale)))
+            self.coef_ = penalised(data, self.l2_).coefficients / scale
         log_p = _segments.log_softmax((of_valid * unit) @ self.coef_, valid.offsets)
         return log_p[valid.offsets[:-1] + valid.chosen]
 

@@ -24,6 +24,7 @@ from setwise.estimators.summary import Summary
 from setwise.metrics.set_means import numbered
 from setwise.models import Model
 from setwise.scoring.model_file import Artifact
+from setwise.training import Optimum
 from setwise.training.covariances import KINDS, Resampling, sandwich
 from setwise.training.separation import Separation
 
@@ -437,20 +438,22 @@ def check_identified(names: Sequence[str], identified: Bool[np.ndarray, " d"]) -
     )
 
 
-def warn_of_rounding(
-    names: Sequence[str], data: Encoded, identified: Bool[np.ndarray, " d"]
-) -> None:
+def warn_of_rounding(names: Sequence[str], logit: Optimum) -> None:
     """Name columns whose differences within sets single precision blurs; call it from ``fit``."""
-    within = np.sqrt((_segments.centred(data.items, data.offsets) ** 2).mean(0))
-    rounding = SINGLE * np.abs(data.items).max(0, initial=0.0)
-    blurred = np.flatnonzero(identified & (rounding > BLURRED * within)).tolist()
+    items = logit.data.items
+    within = np.sqrt(np.diag(logit.within) / max(len(items), 1))
+    bound = SINGLE * np.sqrt(np.einsum("ij,ij->j", items, items))  # no number is larger
+    some = np.flatnonzero(logit.identified & (bound > BLURRED * within))
+    rounding = SINGLE * np.abs(items[:, some]).max(0, initial=0.0)
+    share = rounding / within[some]
+    blurred = some[share > BLURRED].tolist()
     if blurred:
         more = f" and {len(blurred) - 1} more" if len(blurred) > 1 else ""
-        share = rounding[blurred[0]] / within[blurred[0]]
         warnings.warn(
             f"column '{names[blurred[0]]}'{more} differs within sets by little next to what it "
             f"differs between sets: coefficients are exact, but predictions, in single precision, "
-            f"round its differences by up to {share:.1%}; subtract each set's smallest value first",
+            f"round its differences by up to {share[share > BLURRED][0]:.1%}; subtract each set's "
+            "smallest value first",
             DataWarning,
             stacklevel=4,
         )

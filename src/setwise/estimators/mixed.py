@@ -125,7 +125,7 @@ class MixedMNL(Estimated):
         else:
             mnl, found = self._solve(choices, self._best(choices, validation))
         self._keep_covariances(choices, mnl.data, found)
-        warn_of_rounding(self.feature_names_, mnl.data, mnl.identified)
+        warn_of_rounding(self.feature_names_, mnl)
         warn_if_certain(self.log_likelihood_, self.null_log_likelihood_, self.sets_)
         if not self.converged_:
             why = "; ".join(self._flaws) or "the search did not end"

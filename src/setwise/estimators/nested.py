@@ -171,7 +171,7 @@ class NestedLogit(Estimated):
     def _warn(self, linear: Encoded, mnl: Optimum, found: Maximum) -> None:
         if mnl.separation:
             warn_of_no_maximum(self.feature_names_, mnl.separation, len(linear))
-        warn_of_rounding(self.feature_names_, linear, mnl.identified)
+        warn_of_rounding(self.feature_names_, mnl)
         warn_if_certain(self.log_likelihood_, self.null_log_likelihood_, self.sets_)
         if not found.converged and not mnl.separation:
             warnings.warn(

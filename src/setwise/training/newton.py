@@ -9,14 +9,18 @@ Weights of sets multiply their terms. A penalty takes sum_j penalty_j b_j^2 / 2 
 is strictly concave and has a maximum in all data.
 """
 
+import threading
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array
+from threadpoolctl import ThreadpoolController
 
 from setwise import _segments
 from setwise.choices import Encoded
@@ -30,6 +34,8 @@ ROUNDING = 1e-12  # of a column's size: what differs less within sets does not d
 NO_PART = 1e-6  # of a column's size: an earlier one with less is no part of the combination
 LITTLE = 1e-3  # a column's standard deviation within sets, where it is about 1 over all rows
 DECREMENT = 1e-9  # of log L per choice, before the last step; Newton's step then squares it
+NARROW = 32  # columns: products of fewer gain little from threads, and lose much on busy cores
+MODERATE = 300.0  # utilities within ± this have exponentials that neither overflow nor vanish
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,14 +72,15 @@ class Optimum:
         """
         if not self.converged or not self.identified.any() or self.penalty is not None:
             return not self.converged
-        problem, gradient, hessian, _ = self._here
-        moved = problem.moved(_solve(hessian, gradient))
-        return moved > AT_REST or problem.flatness(hessian) < FLAT
+        problem, here = self._here
+        moved = problem.moved(_solve(here.hessian, here.gradient))
+        return moved > AT_REST or problem.flatness(here.hessian) < FLAT
 
     @property
     def scores(self) -> Float[np.ndarray, "sets d"]:
         """The gradient of each set's weight * log P(chosen); 0 for columns not identified."""
-        _, _, _, scores = self._here
+        problem, here = self._here
+        scores = problem.weight[:, None] * problem.x[problem.chosen_rows] - here.means
         if self.identified.all():
             return scores
         whole = np.zeros((len(scores), len(self.identified)))
@@ -84,18 +91,16 @@ class Optimum:
     def information(self) -> Float[np.ndarray, "d d"]:
         """Minus the Hessian of what was maximised; 0 for columns not identified."""
         whole = np.zeros((len(self.identified),) * 2)
-        whole[np.ix_(self.identified, self.identified)] = self._here[2]
+        whole[np.ix_(self.identified, self.identified)] = self._here[1].hessian
         return whole
 
     @cached_property
-    def _here(self) -> "tuple[_Problem, np.ndarray, np.ndarray, np.ndarray]":
-        """The problem, and its gradient, minus its Hessian and its scores at the estimate."""
+    def _here(self) -> "tuple[_Problem, _Point]":
+        """The problem, and what is known of it at the estimate; a fit leaves both here."""
         known = self.identified
         x = _segments.centred(self.data.items[:, known], self.data.offsets)
         problem = _Problem(self.data, x, None if self.penalty is None else self.penalty[known])
-        _, gradient, hessian = problem.derivatives(self.coefficients[known])
-        scores = problem.weight[:, None] * x[problem.chosen_rows] - problem.means
-        return problem, gradient, hessian, scores
+        return problem, problem.at(self.coefficients[known])
 
     @cached_property
     def separation(self) -> Separation:
@@ -116,9 +121,9 @@ class Optimum:
         size = np.sqrt(np.diag(self.within) / max(len(self.data.items), 1))
         return 1 / np.where((size > 0) & (size < LITTLE), size, 1.0)
 
-    @property
+    @cached_property
     def within(self) -> Float[np.ndarray, "d d"]:
-        """Sums of products of the columns' deviations from set means."""
+        """Sums of products of the columns' deviations from set means; a fit may leave them here."""
         x = _segments.centred(self.data.items, self.data.offsets)
         return x.T @ x
 
@@ -137,37 +142,71 @@ def maximise(
         start: coefficients to begin at, such as those of a similar penalty; None is 0.
     """
     x = _segments.centred(data.items, data.offsets)
-    varying = _varying(data.items, x)
-    identified, relations = _identified(x, varying) if penalty is None else _as_they_are(varying)
+    within = x.T @ x
+    varying = _varying(data.items, x, within)
+    identified, relations = (
+        _identified(within, varying) if penalty is None else _as_they_are(varying)
+    )
     if not identified.all():
         x = np.ascontiguousarray(x[:, identified])
     problem = _Problem(data, x, None if penalty is None else penalty[identified])
     b = np.zeros(int(identified.sum())) if start is None else start[identified]
-    value, gradient, hessian = problem.derivatives(b)
+    here = problem.at(b)
+    if start is None:
+        problem.__dict__["at_equal_chances"] = here
     converged, iteration = len(b) == 0, 0
     while not converged and iteration < ITERATIONS:
         iteration += 1
-        step = _solve(hessian, gradient)
-        decrement = float(gradient @ step)
+        step = _solve(here.hessian, here.gradient)
+        decrement = float(here.gradient @ step)
         size, improved = 1.0, False
         for _ in range(40):
-            trial = problem.derivatives(b + size * step)
-            improved = trial[0] >= value
+            trial = problem.at(b + size * step)
+            improved = trial.value >= here.value
             if improved:
                 break
             size /= 2
         converged = decrement < DECREMENT * problem.total or not improved
         if improved:
-            b = b + size * step
-            value, gradient, hessian = trial
+            b, here = b + size * step, trial
     coefficients = np.zeros(len(identified))
     coefficients[identified] = b
     covariance = np.full((len(identified),) * 2, np.nan)
-    covariance[np.ix_(identified, identified)] = _inverse(hessian)
-    return Optimum(
-        coefficients, covariance, identified, value + problem.cost(b), problem.null, len(data),
+    covariance[np.ix_(identified, identified)] = _inverse(here.hessian)
+    found = Optimum(
+        coefficients, covariance, identified, here.value + problem.cost(b), problem.null, len(data),
         iteration, converged, relations, data, penalty,
     )  # fmt: skip
+    found.__dict__.update(_here=(problem, here), within=within)  # what need not be found again
+    return found
+
+
+def few_threads(columns: int) -> AbstractContextManager[object]:
+    """One thread for products of few columns: threads that wait for a busy core cost far more.
+
+    The limit holds for the whole process, so that only the main thread sets it.
+    """
+    if columns > NARROW or threading.current_thread() is not threading.main_thread():
+        return nullcontext()
+    return _libraries().limit(limits=1, user_api="blas")
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """The libraries of this process that have threads; to look for them takes milliseconds."""
+    return ThreadpoolController()
+
+
+class _Point(NamedTuple):
+    """What is known of the likelihood at one point."""
+
+    value: float
+    """log L less the penalty."""
+    gradient: Float[np.ndarray, " d"]
+    hessian: Float[np.ndarray, "d d"]
+    """Minus the Hessian."""
+    means: Float[np.ndarray, "sets d"]
+    """Each set's mean item, times the set's weight."""
 
 
 class _Problem:
@@ -194,29 +233,32 @@ class _Problem:
         self.by_set = _sums(data.offsets)
         self.offset = data.offset
         self.scaled = np.empty_like(x)
-        self.means = np.empty((0, x.shape[1]))  # of the last point, each times its set's weight
 
-    def derivatives(
-        self, b: Float[np.ndarray, " d"]
-    ) -> tuple[float, Float[np.ndarray, " d"], Float[np.ndarray, "d d"]]:
+    @cached_property
+    def at_equal_chances(self) -> _Point:
+        """The point where all coefficients are 0."""
+        return self.at(np.zeros(self.x.shape[1]))
+
+    def at(self, b: Float[np.ndarray, " d"]) -> _Point:
         """log L less the penalty, its gradient and minus its Hessian."""
         v = self.x @ b
         if self.offset is not None:
             v += self.offset
-        v -= self._spread(np.maximum.reduceat(v, self.starts))
+        if not -MODERATE < v.min(initial=0.0) <= v.max(initial=0.0) < MODERATE:
+            v -= self._spread(np.maximum.reduceat(v, self.starts))
         e = np.exp(v)
         sums = np.add.reduceat(e, self.starts)
         value = float(self.weight @ (v[self.chosen_rows] - np.log(sums)))
         e *= self._spread(self.weight / sums)  # now the probability times the set's weight
         self.by_set.data = e
-        self.means = means = self.by_set @ self.x
-        np.multiply(self.x, np.sqrt(e)[:, None], out=self.scaled)
+        means = self.by_set @ self.x
+        np.multiply(self.x, np.sqrt(e, out=e)[:, None], out=self.scaled)
         hessian = self.scaled.T @ self.scaled - means.T @ (means / self.weight[:, None])
         gradient = self.chosen_sum - means.sum(0)
         if self.penalty is not None:
             hessian[np.diag_indices_from(hessian)] += self.penalty
             gradient -= self.penalty * b
-        return value - self.cost(b), gradient, hessian
+        return _Point(value - self.cost(b), gradient, hessian, means)
 
     def cost(self, b: Float[np.ndarray, " d"]) -> float:
         """What the penalty takes from log L."""
@@ -230,7 +272,7 @@ class _Problem:
     def flatness(self, hessian: Float[np.ndarray, "d d"]) -> float:
         """The least curvature in any direction, over what it is at equal chances."""
         try:
-            lower = np.linalg.cholesky(self.derivatives(np.zeros(len(hessian)))[2])
+            lower = np.linalg.cholesky(self.at_equal_chances.hessian)
         except np.linalg.LinAlgError:  # weights so uneven that some sets hardly count
             return 0.0
         left = solve_triangular(lower, hessian, lower=True)
@@ -248,13 +290,23 @@ def _sums(offsets: Int[np.ndarray, " sets_and_one"]) -> csr_array:
 
 
 def _varying(
-    columns: Float[np.ndarray, "rows d"], centred: Float[np.ndarray, "rows d"]
+    columns: Float[np.ndarray, "rows d"],
+    centred: Float[np.ndarray, "rows d"],
+    within: Float[np.ndarray, "d d"],
 ) -> Bool[np.ndarray, " d"]:
-    """Columns that differ within some set by more than rounding, given them and centred in sets."""
-    largest = np.abs(columns).max(0, initial=0.0)
-    return np.abs(centred).max(0, initial=0.0) > np.maximum(
-        ROUNDING * largest, np.finfo(float).tiny
+    """Columns that differ within some set by more than rounding, given them and centred in sets.
+
+    The largest of n numbers is between the root of their mean square and n^½ times it, which is
+    quick to find, by the products ``within`` of centred columns, and decides for most columns.
+    """
+    squares = np.einsum("ij,ij->j", columns, columns)
+    varying = np.diag(within) > np.maximum(
+        len(columns) * ROUNDING**2 * squares, np.finfo(float).tiny
     )
+    for j in np.flatnonzero(~varying):
+        limit = max(ROUNDING * np.abs(columns[:, j]).max(initial=0.0), np.finfo(float).tiny)
+        varying[j] = np.abs(centred[:, j]).max(initial=0.0) > limit
+    return varying
 
 
 def _as_they_are(
@@ -265,13 +317,12 @@ def _as_they_are(
 
 
 def _identified(
-    x: Float[np.ndarray, "rows d"], varying: Bool[np.ndarray, " d"]
+    within: Float[np.ndarray, "d d"], varying: Bool[np.ndarray, " d"]
 ) -> tuple[Bool[np.ndarray, " d"], dict[int, Float[np.ndarray, " d"]]]:
-    """Of columns that are centred within sets, those that are not combinations of earlier ones.
+    """The columns that are not combinations of earlier ones within sets; of others, of which.
 
-    Of the others, the combinations.
+    ``within`` are the sums of products of columns that are centred within sets.
     """
-    within = x.T @ x
     size = np.sqrt(np.diag(within))
     unit = np.where(varying, size, 1.0)
     correlation = within / np.outer(unit, unit)
