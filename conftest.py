@@ -1,8 +1,10 @@
 """Shapes are types: every annotated function of setwise is checked while tests and doctests run."""
 
 import gc
+import importlib
 import itertools
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,23 @@ if QUICK_TO_COMPILE not in os.environ.get("XLA_FLAGS", ""):  # workers have it a
 os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
 
 install_import_hook("setwise", "beartype.beartype")
+
+LIBRARIES = (
+    "beartype", "equinox", "fastapi", "jax", "narwhals", "optax", "optuna", "optuna.storages",
+    "pandas", "polars", "rich", "scipy.optimize", "scipy.stats", "sklearn.model_selection",
+    "sklearn.utils.estimator_checks", "typer", "uvicorn",
+)  # fmt: skip
+
+
+def pytest_collectstart() -> None:
+    """Import what setwise imports before setwise.
+
+    A library that is first imported by a module under the hook is compiled from its source, since
+    the hook looks for its own kind of bytecode: seven seconds for each worker.
+    """
+    for library in LIBRARIES:
+        if library not in sys.modules:
+            importlib.import_module(library)
 
 
 @pytest.fixture
