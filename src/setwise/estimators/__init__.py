@@ -14,6 +14,7 @@ from setwise.estimators.catalogue import (
     named,
     zoo,
 )
+from setwise.estimators.latent import LatentClass
 from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL, reference_mnl
 from setwise.estimators.mixed import MixedMNL
 from setwise.estimators.nested import NestedLogit
@@ -38,6 +39,7 @@ __all__ = [
     "Entry",
     "Estimator",
     "LambdaMART",
+    "LatentClass",
     "LinearContextLogit",
     "MixedMNL",
     "NestedLogit",

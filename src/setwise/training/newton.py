@@ -138,7 +138,9 @@ def maximise(
     """
     x = _segments.centred(data.items, data.offsets)
     varying = _varying(data.items, x)
-    identified, relations = _identified(x, varying) if penalty is None else _as_they_are(varying)
+    identified, relations = (
+        independent_columns(x, varying) if penalty is None else _as_they_are(varying)
+    )
     if not identified.all():
         x = np.ascontiguousarray(x[:, identified])
     problem = _Problem(data, x, None if penalty is None else penalty[identified])
@@ -264,7 +266,7 @@ def _as_they_are(
     return varying, {j: np.zeros(len(varying)) for j in np.flatnonzero(~varying).tolist()}
 
 
-def _identified(
+def independent_columns(
     x: Float[np.ndarray, "rows d"], varying: Bool[np.ndarray, " d"]
 ) -> tuple[Bool[np.ndarray, " d"], dict[int, Float[np.ndarray, " d"]]]:
     """Of columns that are centred within sets, those that are not combinations of earlier ones.
