@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 import setwise as sw
 from beside import DATA, needs
 from setwise.choices import Encoded
+from setwise.consequences import willingness_to_pay
 from setwise.training.latent import ClassLikelihood, Layout, People
 
 RARE = 1e-4  # a right test fails once in ten thousand seeds, and the seeds are fixed
@@ -137,7 +138,7 @@ def test_shared_coefficients_are_one_parameter():
     assert model.coef_[0, 1] == pytest.approx(-1, abs=3 * model.standard_errors_[4])
     assert 0 <= 2 * (own.log_likelihood_ - model.log_likelihood_) < chi2.isf(RARE, 1)
     assert model.standard_errors_[4] < own.standard_errors_[1]
-    worth = sw.willingness_to_pay(model, "x1")
+    worth = willingness_to_pay(model, "x1")
     assert worth["x0 (class 2)"] == pytest.approx(model.coef_[1, 0] / -model.coef_[1, 1])
 
 
@@ -301,15 +302,11 @@ SWISSMETRO = sw.Utility(
 def swissmetro():
     """As in shared/data/README.md: 6,768 choices of 752 travellers."""
     table = pl.read_csv(DATA / "swissmetro_raw.tsv", separator="\t").filter(
-        pl.col("PURPOSE").is_in([1, 3]) & (pl.col("CHOICE") != 0)
-    )
-    table = table.with_columns(
-        TRAIN_AV=pl.col("TRAIN_AV") * (pl.col("SP") != 0),
-        CAR_AV=pl.col("CAR_AV") * (pl.col("SP") != 0),
+        pl.col("PURPOSE").is_in([1, 3]), pl.col("CHOICE") != 0
     )
     return sw.read_wide(
-        table, chosen="CHOICE", items=["{alt}_TT", "{alt}_CO"],
-        codes={1: "TRAIN", 2: "SM", 3: "CAR"}, available="{alt}_AV", context=["GA", "INCOME"], group="ID",
+        table, chosen="CHOICE", alternatives={1: "TRAIN", 2: "SM", 3: "CAR"},
+        items=["{alt}_TT", "{alt}_CO"], available="{alt}_AV", context=["GA", "INCOME"], group="ID",
     )  # fmt: skip
 
 
