@@ -127,12 +127,13 @@ def test_the_zoo_says_rightly_whether_iia_holds(name):
     """Take the last item of each set away: the odds of the others stay, or they move."""
     if name == "lambdamart":
         pytest.importorskip("lightgbm")
-    mixed = name == "mixed_mnl"
+    of_classes = {"mixed_mnl": sw.MixedMNL, "latent_class": sw.LatentClass}
+    mixed = name in of_classes
     sets = 1000 if mixed else 300
     made = sw.datasets.generate("mixed" if mixed else "nested", sets=sets, items=5, features=4)
     items = [*made.items, *(["category(nest)"] if name == "nested" else [])]
     choices = sw.read(made.columns, set="set_id", chosen="chosen", items=items)
-    model = (sw.MixedMNL(classes=2) if mixed else quick(name)).fit(choices)
+    model = (of_classes[name](classes=2) if mixed else quick(name)).fit(choices)
     last = np.tile(np.arange(5) == 4, sets)
     fewer = {column: values[~last] for column, values in made.columns.items()}
     whole = np.log(model.predict_proba(choices)).reshape(sets, 5)[:, :4]
