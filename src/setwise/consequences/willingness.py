@@ -19,6 +19,7 @@ from setwise.choices import Choices, Encoded, Schema
 from setwise.consequences.derived_columns import made_of, tell
 from setwise.estimators import (
     MNL,
+    CrossNestedLogit,
     Estimator,
     LatentClass,
     LinearContextLogit,
@@ -153,8 +154,8 @@ def willingness_to_pay(
     with the context held as it is.
 
     Args:
-        estimator: a fitted ``MNL``, ``NestedLogit``, ``LatentClass``, ``MixedMNL`` or
-            ``LinearContextLogit``.
+        estimator: a fitted ``MNL``, ``NestedLogit``, ``CrossNestedLogit``, ``LatentClass``,
+            ``MixedMNL`` or ``LinearContextLogit``.
         price: the column of prices, read without a transform.
         at: of a ``LinearContextLogit`` only: choices or a table whose average context counts.
         covariance: V, as in ``summary``: by default clustered by person where people are known.
@@ -213,16 +214,20 @@ def _krinsky_robb(weights: Weights, place: int, draws: int, seed: int) -> Float[
     return np.quantile(worth, [0.025, 0.975], axis=0).T
 
 
+LINEAR = (MNL, NestedLogit, CrossNestedLogit, LatentClass)
+"""Models whose utility is linear in the columns, the same in all sets."""
+
+
 def linear_weights(
     estimator: Estimator, price: str, at: Any = None, covariance: str | None = None
 ) -> list[Weights]:
     """The utilities of a model that is linear in price: one, or one per class."""
-    if isinstance(estimator, (MNL, NestedLogit, LatentClass, LinearContextLogit)):
+    if isinstance(estimator, (*LINEAR, LinearContextLogit)):
         tell(made_of(estimator, [price]), UTILITY)
     if isinstance(estimator, LinearContextLogit):
         _check_transform(estimator.schema_, price)
         return [_in_context(estimator, at, covariance)]
-    if not isinstance(estimator, (MNL, NestedLogit, LatentClass)):
+    if not isinstance(estimator, LINEAR):
         raise InputError(_why_not(estimator))
     _check_transform(estimator.schema_, price)
     names, V = tuple(estimator.feature_names_), np.nan_to_num(estimator.covariance_of(covariance))

@@ -14,6 +14,7 @@ from setwise.estimators.catalogue import (
     named,
     zoo,
 )
+from setwise.estimators.cross_nested import CrossNestedLogit
 from setwise.estimators.latent import LatentClass
 from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL, reference_mnl
 from setwise.estimators.mixed import MixedMNL
@@ -36,6 +37,7 @@ __all__ = [
     "AutoSummary",
     "BoostedLogit",
     "ChoiceModel",
+    "CrossNestedLogit",
     "Entry",
     "Estimator",
     "LambdaMART",

@@ -21,6 +21,7 @@ from setwise.estimators.auto import Auto
 from setwise.estimators.base import Estimator
 from setwise.estimators.basic import RandomChoice, SingleFeature
 from setwise.estimators.boosting import BoostedLogit, LambdaMART
+from setwise.estimators.cross_nested import CrossNestedLogit
 from setwise.estimators.latent import LatentClass
 from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL
 from setwise.estimators.maximum_likelihood import Estimated
@@ -264,7 +265,8 @@ CLASSES: Mapping[str, type[Estimator]] = {
     cls.__name__: cls
     for cls in (
         MNL, SDW, SDE, SDA, ChoiceModel, LinearContextLogit, WithinSetMNL, NestedLogit, MixedMNL,
-        LatentClass, SVMRank, AdaRank, SingleFeature, RandomChoice, LambdaMART, BoostedLogit, Auto,
+        LatentClass, CrossNestedLogit, SVMRank, AdaRank, SingleFeature, RandomChoice, LambdaMART,
+        BoostedLogit, Auto,
     )
 }  # fmt: skip
 """Estimators by the name that a model file holds."""
