@@ -14,7 +14,11 @@ from setwise.training import Options
 
 pytestmark = pytest.mark.usefixtures("unchecked_types")
 
-NEEDED = {"ChoiceModel": {"model": "lam"}, "NestedLogit": {"nest": "brand"}}
+NEEDED = {
+    "ChoiceModel": {"model": "lam"},
+    "NestedLogit": {"nest": "brand"},
+    "CrossNestedLogit": {"nests": {"road": ["bus"]}},
+}
 """Arguments without which there is no estimator."""
 
 ARGUMENTS = [

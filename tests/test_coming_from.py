@@ -38,7 +38,7 @@ TIME, COST = "I(TT / 100)", "I(CO * (1 - GA * only(TRAIN, SM)) / 100)"
 
 
 def test_the_page_has_each_example(models):
-    assert list(models) == ["fishing", "swissmetro", "nested", "electricity"]
+    assert list(models) == ["fishing", "swissmetro", "nested", "cross-nested", "electricity"]
 
 
 def test_fishing_is_mlogits(models):
@@ -58,6 +58,15 @@ def test_the_nested_logit_is_biogemes(models):
     nested = models["nested"]
     assert nested.log_likelihood_ == pytest.approx(-5236.900, abs=5e-4)
     assert 1 / nested.lambda_["existing"] == pytest.approx(2.054, abs=5e-4)
+
+
+def test_the_cross_nested_logit_is_biogemes(models):
+    crossed = models["cross-nested"]
+    assert crossed.log_likelihood_ == pytest.approx(-5214.049, abs=5e-4)
+    published = {TIME: -0.777, COST: -0.819, "constant:TRAIN": 0.098, "constant:CAR": -0.240}
+    assert coefficients(crossed) == pytest.approx(published, abs=5e-4)
+    np.testing.assert_allclose(1 / crossed.lambdas_, [2.515, 4.114], atol=5e-4)
+    assert crossed.alpha_["TRAIN"]["existing"] == pytest.approx(0.495, abs=5e-4)
 
 
 def test_electricity_is_xlogits(models):

@@ -139,13 +139,14 @@ def test_the_zoo_says_rightly_whether_iia_holds(name, fitted):
     """Take the last item of each set away: the odds of the others stay, or they move."""
     if name == "lambdamart":
         pytest.importorskip("lightgbm")
-    of_its_own = {"mixed_mnl": "mixed", "nested": "nested", "lambdamart": "nested"}
-    if name in of_its_own:
-        sets = 1000 if name == "mixed_mnl" else 300
-        made = sw.datasets.generate(of_its_own[name], sets=sets, items=5, features=4)
+    of_classes = {"mixed_mnl": sw.MixedMNL, "latent_class": sw.LatentClass}
+    mixed = name in of_classes
+    if mixed or name in {"nested", "lambdamart"}:
+        sets = 1000 if mixed else 300
+        made = sw.datasets.generate("mixed" if mixed else "nested", sets=sets, items=5, features=4)
         items = [*made.items, *(["category(nest)"] if name == "nested" else [])]
         choices = sw.read(made.columns, set="set_id", chosen="chosen", items=items)
-        model = (sw.MixedMNL(classes=2) if name == "mixed_mnl" else quick(name)).fit(choices)
+        model = (of_classes[name](classes=2) if mixed else quick(name)).fit(choices)
     else:
         made = sw.datasets.generate("mnl", sets=300, items=(2, 6), features=4)
         choices, model = made.choices, fitted[name]

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.optimize
+import scipy.special
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chi2
@@ -17,8 +18,9 @@ from sklearn.exceptions import ConvergenceWarning
 import setwise as sw
 from setwise._tensorfile import with_arrays
 from setwise.choices import Schema
+from setwise.estimators.degenerate import flaws
 from setwise.estimators.logit import MNL
-from setwise.estimators.mixed import MixedMNL, flaws, promising
+from setwise.estimators.mixed import MixedMNL
 from setwise.estimators.nested import NestedLogit
 from setwise.models import ZOO, About, Sizes
 from setwise.models.mixtures import (
@@ -31,7 +33,9 @@ from setwise.models.mixtures import (
 from setwise.models.within_set import WithinSet, WithinSetBlueprint
 from setwise.scoring.model_file import Artifact
 from setwise.training import maximise
-from setwise.training.likelihood import Likelihood, maximise_likelihood
+from setwise.training.class_starts import promising
+from setwise.training.latent import ClassLikelihood, Layout, People
+from setwise.training.likelihood import Likelihood, climb, maximise_likelihood
 from setwise.training.options import cross_entropy
 
 RARE = 1e-4  # a right test fails once in ten thousand seeds, and the seeds are fixed
@@ -462,11 +466,12 @@ def flaws_from(theta, shares, choices):
     """What is said of the stationary point that a climb from here reaches."""
     schema = sw.Schema.fit(choices)
     data = schema.encode(choices, np.float64)
-    start = np.concatenate([np.asarray(theta).T.ravel(), np.log(shares)])
-    free = np.append(np.ones(len(start) - len(shares), bool), np.arange(len(shares)) > 0)
-    model = Mixture(data.items.shape[1], len(shares), KEY)
-    found = maximise_likelihood(model, start, data, free)
-    return flaws(found, maximise(data), schema.item_names, len(shares))
+    each = People(np.arange(len(data)), np.ones(len(data)), np.ones((len(data), 1)))
+    layout = Layout.of(len(shares), np.zeros(data.items.shape[1], bool), 1)
+    start = layout.joined(np.asarray(theta), np.log(shares)[:, None])
+    found = climb(ClassLikelihood(data, each, layout), start)
+    shares = scipy.special.softmax(layout.split(found.parameters)[1][:, 0])
+    return flaws(found, maximise(data), schema.item_names, layout, shares)
 
 
 def test_degenerate_mixtures_are_named():

@@ -230,6 +230,39 @@ class Schema:
             mean=(*self.mean, *[0.5] * len(marks)), scale=(*self.scale, *[1.0] * len(marks)),
         )  # fmt: skip
 
+    def with_context_terms(self, formula: str, choices: Choices) -> "Schema":
+        """With the terms of a formula of context after those of the utility.
+
+        They are equal for all items of a set: what tells people apart. The schema must be that of
+        a utility of these choices.
+
+        >>> import setwise as sw
+        >>> table = {"trip": [1, 1, 2, 2], "cost": [1.0, 2.0, 3.0, 1.0], "taken": [1, 0, 0, 1],
+        ...          "age": [30, 30, 50, 50]}
+        >>> choices = sw.read(table, set="trip", chosen="taken", items=["cost"], context=["age"])
+        >>> schema = Schema.fit(choices.with_utility("log(cost)"))
+        >>> schema.with_context_terms("age + I(age > 40)", choices).item_names
+        ['log(cost)', 'age', 'I(age > 40)']
+        """
+        assert self.terms is not None
+        alone = Utility(f"{formula} | 0")  # without constants of alternatives
+        known = {one.column for one in self.roles.context}
+        added = [one for one in used_roles(alone, choices).context if one.column not in known]
+        columns = row_columns(added, choices)
+        encoders = (Encoder.fit(one, iter([columns[one.column]]), 0.0) for one in added)
+        count = len(self.terms.names)
+        schema = replace(
+            self, roles=replace(self.roles, context=(*self.roles.context, *added)),
+            context=(*self.context, *encoders), terms=self.terms.with_context(alone, choices),
+        )  # fmt: skip
+        width = len(schema.item_names) - int(self.outside)
+        plain = replace(schema, mean=(0.0,) * width, scale=(1.0,) * width)
+        mean, scale = plain._seen(choices, {}).moments({})
+        return replace(
+            schema, mean=(*self.mean, *mean[count:].tolist()),
+            scale=(*self.scale, *scale[count:].tolist()),
+        )  # fmt: skip
+
     @property
     def model_items(self) -> tuple[Encoder, ...]:
         """What a model sees of items, in order: features, or the terms of the utility."""

@@ -96,6 +96,18 @@ class Terms:
         added = tuple(Term(name, marked(column, some)) for name, some in marks.items())
         return Terms(self.terms + added, column)
 
+    def with_context(self, formula: Utility, choices: Choices) -> "Terms":
+        """With the terms of a formula of context alone, which are equal for all items of a set."""
+        return Terms(self.terms + _Fitting(formula, choices).context_terms(), self.alternative)
+
+    def of_context(self, context: Collection[str]) -> list[int]:
+        """The places of the terms that are computed from these columns of context alone."""
+        return [
+            place
+            for place, one in enumerate(self.terms)
+            if columns_of(one.expression) <= set(context)
+        ]
+
     def depend_on(self, column: str) -> list[int]:
         """The places of the terms that change with a column."""
         return [
@@ -292,6 +304,10 @@ class _Fitting:
             column in columns_of(one.expression) for one in found if column is not None
         )
         return tuple(found), column if uses_names else None
+
+    def context_terms(self) -> tuple[Term, ...]:
+        products = self.utility.parsed().generic
+        return tuple(Term(name, node) for one in products for name, node in self._expanded(one))
 
     def _alternatives(self, parsed: Parsed) -> list[str]:
         column = self.choices.roles.alternative

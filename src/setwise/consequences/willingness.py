@@ -19,9 +19,10 @@ from setwise.choices import Choices, Encoded, Schema
 from setwise.consequences.derived_columns import made_of, tell
 from setwise.estimators import (
     MNL,
+    CrossNestedLogit,
     Estimator,
+    LatentClass,
     LinearContextLogit,
-    MixedMNL,
     NestedLogit,
     WithinSetMNL,
 )
@@ -153,7 +154,8 @@ def willingness_to_pay(
     with the context held as it is.
 
     Args:
-        estimator: a fitted ``MNL``, ``NestedLogit``, ``MixedMNL`` or ``LinearContextLogit``.
+        estimator: a fitted ``MNL``, ``NestedLogit``, ``CrossNestedLogit``, ``LatentClass``,
+            ``MixedMNL`` or ``LinearContextLogit``.
         price: the column of prices, read without a transform.
         at: of a ``LinearContextLogit`` only: choices or a table whose average context counts.
         covariance: V, as in ``summary``: by default clustered by person where people are known.
@@ -212,26 +214,29 @@ def _krinsky_robb(weights: Weights, place: int, draws: int, seed: int) -> Float[
     return np.quantile(worth, [0.025, 0.975], axis=0).T
 
 
+LINEAR = (MNL, NestedLogit, CrossNestedLogit, LatentClass)
+"""Models whose utility is linear in the columns, the same in all sets."""
+
+
 def linear_weights(
     estimator: Estimator, price: str, at: Any = None, covariance: str | None = None
 ) -> list[Weights]:
     """The utilities of a model that is linear in price: one, or one per class."""
-    if isinstance(estimator, (MNL, NestedLogit, MixedMNL, LinearContextLogit)):
+    if isinstance(estimator, (*LINEAR, LinearContextLogit)):
         tell(made_of(estimator, [price]), UTILITY)
     if isinstance(estimator, LinearContextLogit):
         _check_transform(estimator.schema_, price)
         return [_in_context(estimator, at, covariance)]
-    if not isinstance(estimator, (MNL, NestedLogit, MixedMNL)):
+    if not isinstance(estimator, LINEAR):
         raise InputError(_why_not(estimator))
     _check_transform(estimator.schema_, price)
     names, V = tuple(estimator.feature_names_), np.nan_to_num(estimator.covariance_of(covariance))
     d = len(names)
-    if isinstance(estimator, MixedMNL):
-        blocks = [slice(k * d, (k + 1) * d) for k in range(estimator.classes_)]
+    if isinstance(estimator, LatentClass):
         return [
-            Weights(names, estimator.coef_[k], V[block, block],
-                    estimator.identified_[block], f" (class {k + 1})")
-            for k, block in enumerate(blocks)
+            Weights(names, estimator.coef_[k], V[np.ix_(places, places)],
+                    estimator.identified_[places], f" (class {k + 1})")
+            for k, places in enumerate(estimator.coefficient_places())
         ]  # fmt: skip
     return [Weights(names, estimator.coef_, V[:d, :d], estimator.identified_[:d])]
 
@@ -294,8 +299,8 @@ def _why_not(estimator: Estimator) -> str:
     else:
         why = "has no coefficient of price: what money is worth differs from item to item and set"
     return (
-        f"{name} {why}; use MNL, NestedLogit, MixedMNL or LinearContextLogit, or ask what a "
-        "change of price does with counterfactual or elasticities"
+        f"{name} {why}; use MNL, NestedLogit, LatentClass, MixedMNL or LinearContextLogit, or ask "
+        "what a change of price does with counterfactual or elasticities"
     )
 
 
@@ -304,7 +309,7 @@ def surplus(estimator: Estimator, choices: Choices, price: str) -> Float[np.ndar
 
         S(s) = log sum over x in s of exp V(x) / -beta_price                 (MNL)
         S(s) = log sum over nests k of exp(lambda_k I_k) / -beta_price       (nested logit)
-        S(s) = sum over classes c of pi_c S_c(s)                             (mixed logit)
+        S(s) = sum over classes c of pi_c S_c(s)                             (latent classes)
 
     Utility has no zero point: only differences of S between sets mean something.
 
@@ -313,7 +318,7 @@ def surplus(estimator: Estimator, choices: Choices, price: str) -> Float[np.ndar
     >>> surplus(sw.MNL().fit(choices), choices, "cost").shape
     (4324,)
     """
-    if not isinstance(estimator, (MNL, NestedLogit, MixedMNL)):
+    if not isinstance(estimator, (MNL, NestedLogit, LatentClass)):
         raise InputError(
             f"{type(estimator).__name__} has no consumer surplus: for that, utility is linear "
             "in price and does not depend on the other items; use MNL, NestedLogit or MixedMNL, or "
@@ -325,13 +330,16 @@ def surplus(estimator: Estimator, choices: Choices, price: str) -> Float[np.ndar
         check_price(price, float(weights.values[place]), weights.identified[place], weights.suffix)
         betas.append(-float(weights.values[place]))
     encoding = estimator.schema_.over(choices)
-    found = [_logsums(estimator, part.encoded(np.float64)) / betas for part in encoding.blocks()]
-    shares = estimator.shares_ if isinstance(estimator, MixedMNL) else np.ones(1)
-    return np.concatenate(found) @ shares
+    found = []
+    for part in encoding.blocks():
+        data = part.encoded(np.float64)
+        shares = estimator.class_shares(data) if isinstance(estimator, LatentClass) else 1.0
+        found.append((_logsums(estimator, data) / betas * shares).sum(1))
+    return np.concatenate(found)
 
 
 def _logsums(
-    estimator: MNL | NestedLogit | MixedMNL, data: Encoded
+    estimator: MNL | NestedLogit | LatentClass, data: Encoded
 ) -> Float[np.ndarray, "sets classes"]:
     names = estimator.schema_.item_names
     scale = estimator.schema_.item_scales

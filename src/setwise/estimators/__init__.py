@@ -14,6 +14,8 @@ from setwise.estimators.catalogue import (
     named,
     zoo,
 )
+from setwise.estimators.cross_nested import CrossNestedLogit
+from setwise.estimators.latent import LatentClass
 from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL, reference_mnl
 from setwise.estimators.mixed import MixedMNL
 from setwise.estimators.nested import NestedLogit
@@ -35,9 +37,11 @@ __all__ = [
     "AutoSummary",
     "BoostedLogit",
     "ChoiceModel",
+    "CrossNestedLogit",
     "Entry",
     "Estimator",
     "LambdaMART",
+    "LatentClass",
     "LinearContextLogit",
     "MixedMNL",
     "NestedLogit",

@@ -21,6 +21,8 @@ from setwise.estimators.auto import Auto
 from setwise.estimators.base import Estimator
 from setwise.estimators.basic import RandomChoice, SingleFeature
 from setwise.estimators.boosting import BoostedLogit, LambdaMART
+from setwise.estimators.cross_nested import CrossNestedLogit
+from setwise.estimators.latent import LatentClass
 from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL
 from setwise.estimators.maximum_likelihood import Estimated
 from setwise.estimators.mixed import MixedMNL
@@ -100,6 +102,7 @@ _COUNTS: Mapping[str, Callable[[int], int | None]] = {
     "random": lambda d: 0,
     "nested": lambda d: None,
     "mixed_mnl": lambda d: None,
+    "latent_class": lambda d: None,
     "lambdamart": lambda d: None,
     "boosted_logit": lambda d: None,
     "auto": lambda d: None,
@@ -113,6 +116,14 @@ _BESIDE = (
             "When a column names groups of similar items, such as modes or brands.",
         ),
         partial(NestedLogit, "nest"),
+    ),
+    Entry(
+        "latent_class",
+        About(
+            "non-IIA", "log sum_k pi_k(z) softmax_s(<b_k, x>)", "Kamakura and Russell 1989", False,
+            "People of a few kinds, told by all their choices and by what you know of them.",
+        ),
+        LatentClass,
     ),
     Entry(
         "svmrank",
@@ -254,7 +265,8 @@ CLASSES: Mapping[str, type[Estimator]] = {
     cls.__name__: cls
     for cls in (
         MNL, SDW, SDE, SDA, ChoiceModel, LinearContextLogit, WithinSetMNL, NestedLogit, MixedMNL,
-        SVMRank, AdaRank, SingleFeature, RandomChoice, LambdaMART, BoostedLogit, Auto,
+        LatentClass, CrossNestedLogit, SVMRank, AdaRank, SingleFeature, RandomChoice, LambdaMART,
+        BoostedLogit, Auto,
     )
 }  # fmt: skip
 """Estimators by the name that a model file holds."""

@@ -66,7 +66,8 @@ class NestedLogit(Estimated):
             nests or alternatives are columns of their own. No level of it is merged with others.
         nests: instead of a column, the named alternatives of each nest, such as
             ``{"existing": ["TRAIN", "CAR"]}``. An alternative that is not listed is in no nest. It
-            goes with a utility.
+            goes with a utility. :class:`CrossNestedLogit` takes alternatives in several nests, and
+            does not bound lambda.
         utility: V as a formula or :class:`setwise.Utility`, as in :class:`MNL`.
 
     Fitted attributes: ``coef_`` (of V, in the table's units), ``feature_names_``, ``lambdas_`` and
@@ -184,8 +185,9 @@ class NestedLogit(Estimated):
     @property
     def nests_(self) -> list[str]:
         """The levels of the nest column, or the names of the nests."""
-        if self.nests is not None:
-            return list(self.nests)
+        if self.nests is not None:  # a file does not keep the order of the argument
+            assert self.schema_.terms is not None
+            return self.schema_.terms.names[self._marks()[0] :]
         return [n for encoder in self.schema_.items if encoder.feature.column == self.nest
                 for n in encoder.levels]  # fmt: skip
 
@@ -313,7 +315,7 @@ def _check_nests(nests: Mapping[str, Sequence[str]], choices: Choices) -> None:
             if one in seen:
                 raise InputError(
                     f"'{one}' is in nests['{seen[one]}'] and in nests['{nest}']; an alternative "
-                    "can be in one nest only"
+                    "can be in one nest only; use CrossNestedLogit"
                 )
             seen[one] = nest
 

@@ -9,6 +9,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from setwise import _masked
 from setwise._types import Array, Bool, Evaluated, Float, Items, Key, Mask, Scores
 from setwise.models.model import Blueprint, Dropout, Model, Sizes, glorot
 
@@ -41,14 +42,19 @@ class Mixture(Model):
 
     Scores are log P, and pi is the softmax of ``logits``. Within a class IIA holds. Across classes
     it fails: an item takes most from the items that the same people like.
+
+    With ``membership``, pi is the softmax of ``logits`` + < gamma_k, z >, where z is the mean of
+    the items present: gamma is 0 but for context, which all items of a set have in common.
     """
 
     theta: Float[Array, "d l"]
     logits: Float[Array, " l"]
+    gamma: Float[Array, "d l"] | None
 
-    def __init__(self, features: int, classes: int, key: Key):
+    def __init__(self, features: int, classes: int, key: Key, membership: bool = False):
         self.theta = glorot(key, (features, classes), features, classes)
         self.logits = jnp.zeros(classes)
+        self.gamma = jnp.zeros((features, classes)) if membership else None
 
     @property
     def shares(self) -> Float[Array, " l"]:
@@ -56,8 +62,10 @@ class Mixture(Model):
         return jax.nn.softmax(self.logits)
 
     def scores(self, items: Items, present: Mask, dropout: Dropout | None = None) -> Scores:
-        f = items @ self.theta
-        return log_mixture(jax.nn.log_softmax(self.logits), f, inclusive_values(f, present))
+        f, logits = items @ self.theta, self.logits
+        if self.gamma is not None:
+            logits = logits + _masked.mean(items, present) @ self.gamma
+        return log_mixture(jax.nn.log_softmax(logits), f, inclusive_values(f, present))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ polish. Standard errors come from the inverse of minus the Hessian.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import equinox as eqx
 import jax
@@ -64,11 +64,35 @@ def maximise_likelihood(
     do not matter. ``data`` are best encoded in double precision. ``unit`` is what counts as one of
     each parameter while climbing (1 without it): steps of that size should matter.
     """
-    free = np.ones(len(start), bool) if free is None else free
-    unit = np.ones(int(free.sum())) if unit is None else unit[free]
-    likelihood = Likelihood(model, data)
-    total = likelihood.total
+    return climb(Likelihood(model, data), start, free, unit)
 
+
+@runtime_checkable
+class LogLikelihood(Protocol):
+    """log L of some choices as a function of parameters, whatever computes it."""
+
+    total: float
+    """The sum of the weights: what log L is divided by while climbing."""
+
+    def __call__(self, parameters: Float[np.ndarray, " p"]) -> Derivatives:
+        """log L, its gradient and its Hessian."""
+
+    def together(
+        self, points: Float[np.ndarray, "r p"], weights: Float[np.ndarray, "r sets"]
+    ) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, "r p"]]:
+        """log L and its gradient at several points, each with its own weights of the sets."""
+
+
+def climb(
+    likelihood: LogLikelihood,
+    start: Float[np.ndarray, " p"],
+    free: Bool[np.ndarray, " p"] | None = None,
+    unit: Float[np.ndarray, " p"] | None = None,
+) -> Maximum:
+    """Climb from ``start`` to a maximum of log L; see :func:`maximise_likelihood`."""
+    free = np.ones(len(start), bool) if free is None else free
+    whole = np.ones(len(start)) if unit is None else unit
+    total, unit = likelihood.total, whole[free]
     both = np.outer(unit, unit)
 
     def of(part: Float[np.ndarray, " f"]) -> Derivatives:
@@ -77,12 +101,26 @@ def maximise_likelihood(
         return -value / total, -gradient[free] * unit / total, -hessian / total
 
     part, iterations, converged = _climb(of, start[free] / unit)
-    value, _, hessian = of(part)
-    covariance, information = (np.full((len(start),) * 2, np.nan) for _ in range(2))
-    covariance[np.ix_(free, free)] = np.linalg.pinv(hessian, hermitian=True) * both / total
-    information[np.ix_(free, free)] = hessian / both * total
     parameters = _placed(start, free, part * unit)
-    return Maximum(parameters, covariance, information, -value * total, iterations, converged)
+    return maximum_at(likelihood, parameters, free, whole, iterations, converged)
+
+
+def maximum_at(
+    likelihood: LogLikelihood,
+    parameters: Float[np.ndarray, " p"],
+    free: Bool[np.ndarray, " p"],
+    unit: Float[np.ndarray, " p"],
+    iterations: int,
+    converged: bool,
+) -> Maximum:
+    """What is to be known of the maximum at these parameters."""
+    value, _, hessian = likelihood(parameters)
+    places, both = np.ix_(free, free), np.outer(unit[free], unit[free])
+    covariance, information = (np.full((len(parameters),) * 2, np.nan) for _ in range(2))
+    information[places] = -hessian[places]
+    scaled = information[places] * both / likelihood.total
+    covariance[places] = np.linalg.pinv(scaled, hermitian=True) * both / likelihood.total
+    return Maximum(parameters, covariance, information, value, iterations, converged)
 
 
 class Likelihood:
@@ -141,7 +179,7 @@ class Likelihood:
 
 
 def resampled(
-    likelihood: Likelihood,
+    likelihood: LogLikelihood,
     parameters: Float[np.ndarray, " p"],
     free: Bool[np.ndarray, " p"],
     data: Encoded,

@@ -145,7 +145,7 @@ def maximise(
     within = x.T @ x
     varying = _varying(data.items, x, within)
     identified, relations = (
-        _identified(within, varying) if penalty is None else _as_they_are(varying)
+        independent_columns(within, varying) if penalty is None else _as_they_are(varying)
     )
     if not identified.all():
         x = np.ascontiguousarray(x[:, identified])
@@ -316,7 +316,7 @@ def _as_they_are(
     return varying, {j: np.zeros(len(varying)) for j in np.flatnonzero(~varying).tolist()}
 
 
-def _identified(
+def independent_columns(
     within: Float[np.ndarray, "d d"], varying: Bool[np.ndarray, " d"]
 ) -> tuple[Bool[np.ndarray, " d"], dict[int, Float[np.ndarray, " d"]]]:
     """The columns that are not combinations of earlier ones within sets; of others, of which.
