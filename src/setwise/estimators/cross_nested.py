@@ -129,8 +129,9 @@ class CrossNestedLogit(Estimated):
         one_lambda: whether all nests have the same lambda.
 
     Fitted attributes: ``coef_`` (of V, in the table's units), ``feature_names_``, ``lambdas_`` (of
-    nests in the order of their names), ``lambda_`` (by nest), ``alphas_`` (alternatives × nests) and ``alpha_`` (by
-    alternative and nest), and those of :class:`Estimated`: coefficients, lambdas, alphas.
+    nests in the order of their names), ``lambda_`` (by nest), ``alphas_`` (alternatives × nests)
+    and ``alpha_`` (by alternative and nest), and those of :class:`Estimated`: coefficients,
+    lambdas, alphas.
 
     >>> import setwise as sw
     >>> columns = ["cost", "ivt"]
