@@ -13,7 +13,7 @@ import setwise as sw
 from beside import DATA, needs
 from setwise.choices import Encoded
 from setwise.consequences import willingness_to_pay
-from setwise.training.latent import ClassLikelihood, Layout, People
+from setwise.training.latent import ClassLayout, ClassLikelihood, People
 
 RARE = 1e-4  # a right test fails once in ten thousand seeds, and the seeds are fixed
 TASTES = np.array([[2.0, -1.0, 0.5], [-1.0, -1.0, 1.5]])  # the second column is shared
@@ -53,7 +53,7 @@ def random_likelihood(rng):
     who = np.array([0, 0, 1, 1, 1, 2, 3, 3, 2, 4, 4, 0])
     known = np.column_stack([np.ones(5), rng.normal(size=(5, 2))])
     people = People(who, rng.uniform(0.5, 2, 5), known)
-    return data, people, Layout.of(3, np.array([False, True, False]), 3)
+    return data, people, ClassLayout.of(3, np.array([False, True, False]), 3)
 
 
 def by_hand(data, people, layout, parameters):

@@ -34,7 +34,7 @@ from setwise.models.within_set import WithinSet, WithinSetBlueprint
 from setwise.scoring.model_file import Artifact
 from setwise.training import maximise
 from setwise.training.class_starts import promising
-from setwise.training.latent import ClassLikelihood, Layout, People
+from setwise.training.latent import ClassLayout, ClassLikelihood, People
 from setwise.training.likelihood import Likelihood, climb, maximise_likelihood
 from setwise.training.options import cross_entropy
 
@@ -467,7 +467,7 @@ def flaws_from(theta, shares, choices):
     schema = sw.Schema.fit(choices)
     data = schema.encode(choices, np.float64)
     each = People(np.arange(len(data)), np.ones(len(data)), np.ones((len(data), 1)))
-    layout = Layout.of(len(shares), np.zeros(data.items.shape[1], bool), 1)
+    layout = ClassLayout.of(len(shares), np.zeros(data.items.shape[1], bool), 1)
     start = layout.joined(np.asarray(theta), np.log(shares)[:, None])
     found = climb(ClassLikelihood(data, each, layout), start)
     shares = scipy.special.softmax(layout.split(found.parameters)[1][:, 0])

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from scipy.linalg import eigh
 
 from setwise.training import Optimum
-from setwise.training.latent import Layout
+from setwise.training.latent import ClassLayout
 from setwise.training.likelihood import Maximum
 
 LEAST_SHARE = 1e-3  # a class with less is a degenerate one
@@ -21,7 +21,7 @@ def flaws(
     found: Maximum,
     mnl: Optimum,
     names: Sequence[str],
-    layout: Layout,
+    layout: ClassLayout,
     shares: Float[np.ndarray, " k"],
 ) -> list[str]:
     """What is degenerate about a solution, in words that name the class.

@@ -33,7 +33,7 @@ from setwise.models.mixtures import Mixture
 from setwise.training import Optimum, maximise
 from setwise.training.class_starts import em_starts, promising
 from setwise.training.covariances import Resampling
-from setwise.training.latent import ClassLikelihood, Layout, People
+from setwise.training.latent import ClassLayout, ClassLikelihood, People
 from setwise.training.likelihood import Maximum, climb, maximum_at, resampled
 from setwise.training.newton import independent_columns
 
@@ -59,7 +59,7 @@ class _Solution:
     schema: Schema
     columns: ClassColumns
     people: People
-    layout: Layout
+    layout: ClassLayout
     mnl: Optimum
     found: Maximum
     free: Bool[np.ndarray, " p"]
@@ -300,7 +300,7 @@ class LatentClass(Estimated):
         data = columns.utility(whole)
         mnl = maximise(data)
         check_identified(columns.names, mnl.identified)
-        layout = Layout.of(classes, columns.shared, people.known.shape[1])
+        layout = ClassLayout.of(classes, columns.shared, people.known.shape[1])
         free = _free(mnl, layout, people)
         unit = np.ones(len(layout))
         unit[layout.places] = mnl.units
@@ -350,7 +350,7 @@ class LatentClass(Estimated):
         self._keep_covariances(choices, solved)
 
     def _reported(
-        self, parameters: Float[np.ndarray, "*r p"], layout: Layout
+        self, parameters: Float[np.ndarray, "*r p"], layout: ClassLayout
     ) -> Float[np.ndarray, "*r q"]:
         """Coefficients, and shares or membership, in the table's units."""
         columns = self._columns
@@ -393,9 +393,9 @@ class LatentClass(Estimated):
         )  # fmt: skip
 
     @property
-    def _layout(self) -> Layout:
+    def _layout(self) -> ClassLayout:
         columns = self._columns
-        return Layout.of(self.classes_, columns.shared, 1 + len(columns.known_names))
+        return ClassLayout.of(self.classes_, columns.shared, 1 + len(columns.known_names))
 
     @property
     def _columns(self) -> ClassColumns:
@@ -430,7 +430,7 @@ class LatentClass(Estimated):
         return with_arrays(Mixture(*theta.shape, random.key(0), known), arrays)
 
 
-def _by_place(layout: Layout, scale: Float[np.ndarray, " d"]) -> Float[np.ndarray, " p"]:
+def _by_place(layout: ClassLayout, scale: Float[np.ndarray, " d"]) -> Float[np.ndarray, " p"]:
     """The scale of each coefficient's column."""
     found = np.empty(layout.first)
     found[layout.places] = scale
@@ -444,7 +444,7 @@ def _shares(gamma: Float[np.ndarray, "k m"], people: People) -> Float[np.ndarray
     return people.weight @ softmax(people.known @ gamma.T, 1) / people.weight.sum()
 
 
-def _free(mnl: Optimum, layout: Layout, people: People) -> Bool[np.ndarray, " p"]:
+def _free(mnl: Optimum, layout: ClassLayout, people: People) -> Bool[np.ndarray, " p"]:
     """What can be estimated: columns of the logit, and of people what no others account for."""
     free = np.ones(len(layout), bool)
     free[layout.places] = mnl.identified

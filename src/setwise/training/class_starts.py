@@ -13,7 +13,7 @@ from scipy.special import log_softmax, softmax
 
 from setwise import _segments
 from setwise.choices import Encoded
-from setwise.training.latent import Layout, People
+from setwise.training.latent import ClassLayout, People
 from setwise.training.newton import Optimum, maximise
 
 EM_STEPS = 15
@@ -95,7 +95,7 @@ def _tastes(
         parts = [maximise(replace(data, weight=one)) for one in weights]
         return np.stack([part.coefficients for part in parts])
     assert data.chosen is not None
-    classes, layout = len(weights), Layout.of(len(weights), shared, 1)
+    classes, layout = len(weights), ClassLayout.of(len(weights), shared, 1)
     rows, sets = data.items.shape[0], len(data)
     items = np.zeros((classes * rows, layout.first))
     for k, places in enumerate(layout.places):

@@ -55,7 +55,7 @@ class People:
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class ClassLayout:
     """Where the parameters of classes stand in one vector.
 
     ``places`` has the place of each class's coefficient of each column: a shared coefficient has
@@ -67,10 +67,10 @@ class Layout:
     """The number of columns of z, the ones included."""
 
     @classmethod
-    def of(cls, classes: int, shared: np.ndarray, known: int) -> "Layout":
+    def of(cls, classes: int, shared: np.ndarray, known: int) -> "ClassLayout":
         """Own coefficients class after class, then shared ones, then membership.
 
-        >>> Layout.of(2, np.array([False, True]), 1).places.tolist()
+        >>> ClassLayout.of(2, np.array([False, True]), 1).places.tolist()
         [[0, 2], [1, 2]]
         """
         own = int((~shared).sum())
@@ -135,7 +135,7 @@ class _Point:
 class ClassLikelihood:
     """log L of latent classes, its gradient and its Hessian; the last point asked is remembered."""
 
-    def __init__(self, data: Encoded, people: People, layout: Layout):
+    def __init__(self, data: Encoded, people: People, layout: ClassLayout):
         assert data.chosen is not None
         self.people, self.layout = people, layout
         self.offsets, self.chosen = data.offsets, data.offsets[:-1] + data.chosen
