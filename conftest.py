@@ -45,7 +45,7 @@ def pytest_collectstart() -> None:
     """Import what setwise imports before setwise.
 
     A library that is first imported by a module under the hook is compiled from its source, since
-    the hook looks for its own kind of bytecode: seven seconds for each worker.
+    the hook looks for its own kind of bytecode: two seconds for each worker.
     """
     for library in LIBRARIES:
         if library not in sys.modules:
