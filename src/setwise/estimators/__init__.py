@@ -16,6 +16,7 @@ from setwise.estimators.catalogue import (
 )
 from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL, reference_mnl
 from setwise.estimators.mixed import MixedMNL
+from setwise.estimators.mixed_logit import MixedLogit
 from setwise.estimators.nested import NestedLogit
 from setwise.estimators.networks import SDA, SDE, SDW, ChoiceModel
 from setwise.estimators.rankers import AdaRank, SVMRank
@@ -39,6 +40,7 @@ __all__ = [
     "Estimator",
     "LambdaMART",
     "LinearContextLogit",
+    "MixedLogit",
     "MixedMNL",
     "NestedLogit",
     "RandomChoice",

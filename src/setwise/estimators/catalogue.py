@@ -24,6 +24,7 @@ from setwise.estimators.boosting import BoostedLogit, LambdaMART
 from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL
 from setwise.estimators.maximum_likelihood import Estimated
 from setwise.estimators.mixed import MixedMNL
+from setwise.estimators.mixed_logit import MixedLogit
 from setwise.estimators.nested import NestedLogit
 from setwise.estimators.networks import SDA, SDE, SDW, ChoiceModel
 from setwise.estimators.rankers import AdaRank, SVMRank
@@ -100,6 +101,7 @@ _COUNTS: Mapping[str, Callable[[int], int | None]] = {
     "random": lambda d: 0,
     "nested": lambda d: None,
     "mixed_mnl": lambda d: None,
+    "mixed_logit": lambda d: 2 * d,
     "lambdamart": lambda d: None,
     "boosted_logit": lambda d: None,
     "auto": lambda d: None,
@@ -113,6 +115,14 @@ _BESIDE = (
             "When a column names groups of similar items, such as modes or brands.",
         ),
         partial(NestedLogit, "nest"),
+    ),
+    Entry(
+        "mixed_logit",
+        About(
+            "non-IIA", "log E_beta softmax_s(<beta, x>)", "McFadden and Train 2000; Train 2009",
+            False, "When each person chooses several times and people differ in taste.",
+        ),
+        MixedLogit,
     ),
     Entry(
         "svmrank",
@@ -254,7 +264,7 @@ CLASSES: Mapping[str, type[Estimator]] = {
     cls.__name__: cls
     for cls in (
         MNL, SDW, SDE, SDA, ChoiceModel, LinearContextLogit, WithinSetMNL, NestedLogit, MixedMNL,
-        SVMRank, AdaRank, SingleFeature, RandomChoice, LambdaMART, BoostedLogit, Auto,
+        MixedLogit, SVMRank, AdaRank, SingleFeature, RandomChoice, LambdaMART, BoostedLogit, Auto,
     )
 }  # fmt: skip
 """Estimators by the name that a model file holds."""

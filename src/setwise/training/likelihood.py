@@ -10,7 +10,7 @@ polish. Standard errors come from the inverse of minus the Hessian.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import equinox as eqx
 import jax
@@ -64,9 +64,18 @@ def maximise_likelihood(
     do not matter. ``data`` are best encoded in double precision. ``unit`` is what counts as one of
     each parameter while climbing (1 without it): steps of that size should matter.
     """
+    return climbed(Likelihood(model, data), start, free, unit)
+
+
+def climbed(
+    likelihood: "LogLikelihood",
+    start: Float[np.ndarray, " p"],
+    free: Bool[np.ndarray, " p"] | None = None,
+    unit: Float[np.ndarray, " p"] | None = None,
+) -> Maximum:
+    """:func:`maximise_likelihood` of a log L that is given with its derivatives."""
     free = np.ones(len(start), bool) if free is None else free
     unit = np.ones(int(free.sum())) if unit is None else unit[free]
-    likelihood = Likelihood(model, data)
     total = likelihood.total
 
     both = np.outer(unit, unit)
@@ -83,6 +92,18 @@ def maximise_likelihood(
     information[np.ix_(free, free)] = hessian / both * total
     parameters = _placed(start, free, part * unit)
     return Maximum(parameters, covariance, information, -value * total, iterations, converged)
+
+
+class LogLikelihood(Protocol):
+    """log L with its gradient and its Hessian, as a function of all parameters.
+
+    ``total`` is the sum of the weights of the choices.
+    """
+
+    total: float
+
+    def __call__(self, parameters: Float[np.ndarray, " p"]) -> Derivatives:
+        """log L and its derivatives at a point."""
 
 
 class Likelihood:
