@@ -37,7 +37,7 @@ from setwise.training import Optimum, maximise
 from setwise.training.covariances import Resampling
 from setwise.training.draws import SAMPLINGS, STANDARD, standard_draws
 from setwise.training.likelihood import Maximum, climbed
-from setwise.training.simulated import Layout, Simulated
+from setwise.training.simulated import Simulated, TasteLayout
 
 NODES = 256  # points of the distribution of tastes that predictions average over
 SPREAD = 0.3  # where the search starts: utilities of one column differ by so much
@@ -200,14 +200,14 @@ class MixedLogit(Estimated):
             found |= {names.index(one): kind for one in columns[name]}
         return Tastes(tuple(sorted(found)), tuple(found[one] for one in sorted(found)))
 
-    def _layout(self, schema: Schema) -> Layout:
+    def _layout(self, schema: Schema) -> TasteLayout:
         """Where each parameter stands: locations in the first column, then the rows of L."""
         d, tastes = len(schema.item_names), self._tastes(schema)
         rows, columns = self._entries(len(tastes.places))
         sign = np.zeros(d, int)
         sign[list(tastes.places)] = [SIGNS.get(kind, 0) for kind in tastes.kinds]
         feature = np.concatenate([np.arange(d), np.array(tastes.places)[rows]])
-        return Layout(feature, np.concatenate([np.zeros(d, int), columns + 1]), sign)
+        return TasteLayout(feature, np.concatenate([np.zeros(d, int), columns + 1]), sign)
 
     def _entries(self, count: int) -> tuple[Int[np.ndarray, " s"], Int[np.ndarray, " s"]]:
         """The rows and columns of L that are parameters."""

@@ -42,7 +42,7 @@ NUMBERS_PER_BLOCK = {"cpu": 2**17}  # of the rows and draws of a block of people
 NUMBERS_ON_GPU = 2**26
 
 
-class Layout(NamedTuple):
+class TasteLayout(NamedTuple):
     """Where each parameter stands in C, and which coefficients are log-normal (1 or -1, else 0)."""
 
     feature: Int[np.ndarray, " p"]
@@ -50,7 +50,7 @@ class Layout(NamedTuple):
     sign: Int[np.ndarray, " d"]
 
 
-class Panel(NamedTuple):
+class PersonBlocks(NamedTuple):
     """Blocks of people: the other items less the chosen one, which are none, and the draws."""
 
     items: Float[Array, "blocks n t j d"]
@@ -72,7 +72,7 @@ class Simulated:
         self,
         data: Encoded,
         people: Int[np.ndarray, " sets"],
-        layout: Layout,
+        layout: TasteLayout,
         z: Float32[np.ndarray, "people k draws"],
     ):
         self.layout, self.count = layout, len(z)
@@ -80,7 +80,7 @@ class Simulated:
         first = np.unique(people, return_index=True)[1]
         self.weight = weight[first]
         self.total = float(weight.sum())
-        self.parts: list[tuple[Int[np.ndarray, " n"], Panel]] = []
+        self.parts: list[tuple[Int[np.ndarray, " n"], PersonBlocks]] = []
         with jax.enable_x64(True):
             for one in bucket(np.bincount(people, minlength=self.count), overhead=OVERHEAD):
                 self.parts.append((one.sets, _panel(data, people, one.sets, z[one.sets])))
@@ -170,7 +170,7 @@ def _panel(
     people: Int[np.ndarray, " sets"],
     who: Int[np.ndarray, " n"],
     z: Float32[np.ndarray, "n k draws"],
-) -> Panel:
+) -> PersonBlocks:
     """The choices of some people, filled up to one number of sets and of items, in blocks."""
     assert data.chosen is not None
     place = np.full(int(people.max()) + 1, -1)
@@ -195,7 +195,7 @@ def _panel(
         absent[at] = False
     draws = np.zeros((blocks * size, *z.shape[1:]), np.float32)
     draws[: len(who)] = z
-    return Panel(*(jnp.asarray(one.reshape(blocks, size, *one.shape[1:]))
+    return PersonBlocks(*(jnp.asarray(one.reshape(blocks, size, *one.shape[1:]))
                    for one in (items, absent, draws)))  # fmt: skip
 
 
@@ -234,7 +234,7 @@ def _matrix(
     v: Float[Array, " p"],
     feature: Int[Array, " p"],
     basis: Int[Array, " p"],
-    panel: Panel,
+    panel: PersonBlocks,
 ) -> Float[Array, "d a"]:
     """C: each parameter in its place."""
     shape = panel.items.shape[-1], panel.z.shape[-2] + 1
@@ -262,7 +262,7 @@ def _derivatives(
     feature: Int[Array, " p"],
     place: Int[Array, " p"],
     sign: Int[Array, " d"],
-    panel: Panel,
+    panel: PersonBlocks,
     weight: Float[Array, "blocks n"],
     curvature: bool,
 ) -> tuple[Float[Array, " people"], Float[Array, "people p"], Float[Array, "p p"]]:
@@ -291,7 +291,7 @@ def _derivatives(
         spread = (phi * one.w) @ phi.T - jnp.outer(score, score)
         return one.log, score, spread + own - within
 
-    def of_block(block: tuple[Panel, Array]) -> tuple[Array, Array, Array]:
+    def of_block(block: tuple[PersonBlocks, Array]) -> tuple[Array, Array, Array]:
         logs, scores, hessians = jax.vmap(of_person)(*block[0])
         return logs, scores, jnp.tensordot(block[1], hessians, 1)
 
@@ -305,12 +305,12 @@ def _posterior(
     feature: Int[Array, " p"],
     place: Int[Array, " p"],
     sign: Int[Array, " d"],
-    panel: Panel,
+    panel: PersonBlocks,
 ) -> tuple[Float[Array, "people d"], Float[Array, "people d"]]:
     """The posterior mean and variance of each person's coefficients."""
     C = _matrix(v, feature, place, panel)
 
-    def of_person(block: Panel) -> tuple[Array, Array]:
+    def of_person(block: PersonBlocks) -> tuple[Array, Array]:
         one = _person(C, sign, *block)
         mean = one.beta @ one.w
         return mean, (one.beta - mean[:, None]) ** 2 @ one.w
