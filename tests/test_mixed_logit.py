@@ -80,7 +80,7 @@ def test_derivatives_are_those_of_finite_differences(correlated, kinds):
 
 
 def test_the_posterior_weighs_draws_by_the_persons_choices():
-    likelihood, data, people, z, layout = simulated(kinds=("normal",) * 3)
+    likelihood, data, people, z, _ = simulated(kinds=("normal",) * 3)
     v = np.array([1.0, 0, -1, 0.8, 0.5, 0.2])
     means, spreads = likelihood.posterior(v)
     beta = v[:3, None] + v[3:, None] * z[4]
