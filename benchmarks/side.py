@@ -23,6 +23,7 @@ class Estimate(NamedTuple):
 
     coefficients: np.ndarray
     standard_errors: np.ndarray | None = None
+    log_likelihood: float | None = None  # the side's own, where the logit's is not what it has
 
 
 class Trained(NamedTuple):
@@ -66,7 +67,9 @@ def fits(
     first, estimate = timed(lambda: fit(prepared, given))
     warm = list(_until_enough(lambda: fit(prepared, given), given))
     again, _ = timed(lambda: prepare(choices, given))
-    errors = estimate.standard_errors
+    errors, value = estimate.standard_errors, estimate.log_likelihood
+    if value is None:
+        value = log_likelihood(choices, estimate.coefficients)
     emit(
         {
             "start_seconds": start_seconds,
@@ -74,7 +77,7 @@ def fits(
             "prepare_seconds": again,
             "first_fit_seconds": first,
             "fit_seconds": float(np.median(warm)),
-            "log_likelihood": log_likelihood(choices, estimate.coefficients),
+            "log_likelihood": value,
             "standard_errors": None if errors is None else np.asarray(errors).tolist(),
             **_about_memory(imported),
             "versions": versions(*packages),

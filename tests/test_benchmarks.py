@@ -24,6 +24,7 @@ import environments  # noqa: E402
 import epoch_speed  # noqa: E402
 import large_data  # noqa: E402
 import league  # noqa: E402
+import mixed_speed  # noqa: E402
 import mnl_speed  # noqa: E402
 import report  # noqa: E402
 import roofline  # noqa: E402
@@ -62,6 +63,15 @@ def test_log_likelihood_by_hand():
     }
     expected = np.log(3 / 4) + np.log(1 / 3)
     assert data.log_likelihood(choices, np.ones(1)) == pytest.approx(expected)
+
+
+def test_the_mixed_logit_of_setwise_runs(tmp_path):
+    path = data.write(tmp_path, "panel", mixed_speed.panel(people=10, times=4))
+    ours = mixed_speed.sides(draws=10)[0]
+    found = report.attempt(sys.executable, ours.script, path, "--times", 1, *ours.arguments)
+    assert "error" not in found
+    assert found["log_likelihood"] < 0
+    assert len(found["standard_errors"]) == 12
 
 
 def test_a_section_is_replaced_and_nothing_else(tmp_path, monkeypatch):

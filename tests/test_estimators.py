@@ -25,7 +25,8 @@ NAMES = [name for name in CATALOGUE if name not in ("nested", "lambdamart")]
 def quick(name: str):
     estimator = named(name)
     small = {
-        "training": QUICK, "dimension": 4, "hidden": 8, "classes": 1, "rounds": 5, "threads": 1,
+        "training": QUICK, "dimension": 4, "hidden": 8, "classes": 1, "draws": 30, "rounds": 5,
+        "threads": 1,
         "time_budget": 2,  # so that there are logits and trees; networks have tests of their own
     }  # fmt: skip
     known = estimator.get_params()

@@ -43,7 +43,8 @@ class Generated:
     @property
     def roles(self) -> dict[str, Any]:
         """The arguments for :func:`setwise.choices.read` that go with the columns."""
-        return {"set": "set_id", "chosen": "chosen", "items": list(self.items)}
+        roles = {"set": "set_id", "chosen": "chosen", "items": list(self.items)}
+        return roles | {"group": "person"} if "person" in self.columns else roles
 
     @property
     def choices(self) -> Choices:

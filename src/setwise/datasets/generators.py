@@ -204,6 +204,48 @@ def mixed(
     return with_features(x, owner, chosen, by_class @ pi, parameters, latent_class=latent)
 
 
+@checked(features=optional(whole()), choices=whole())
+def panel(
+    sets: int = 1000,
+    seed: int = 0,
+    items: SetSizes = 4,
+    features: int | None = None,
+    choices: int = 8,
+    beta: Weights | None = None,
+    spread: Sequence[Any] | Float[np.ndarray, "..."] | None = None,
+) -> Generated:
+    """Mixed logit over panels: person n has weights beta_n ~ N(beta, L L') in all their choices.
+
+    The column ``person`` says who chose, and is not a feature: read it with ``group="person"``.
+    ``probabilities`` are those of the person.
+
+    Args:
+        sets: how many choices.
+        seed: the same seed gives the same data.
+        items: items per set, or the least and the most, (2, 10), uniform between.
+        features: how many; 4, or as many as ``beta`` has.
+        choices: choices per person.
+        beta: the mean weights; evenly spaced from -1 to 1 by default.
+        spread: L, or the standard deviations of independent weights; 0.7 for all by default.
+
+    >>> drawn = panel(sets=20, features=2)
+    >>> drawn.columns["person"].max() + 1, drawn.parameters["spread"].tolist()
+    (np.int64(3), [[0.7, 0.0], [0.0, 0.7]])
+    """
+    rng, weights = generator(seed), _beta(beta, features or (4 if beta is None else None))
+    d = len(weights)
+    given = np.full(d, 0.7) if spread is None else np.asarray(spread)
+    root = numbers("spread", given, (d, d) if given.ndim == 2 else (d,))
+    root = root if root.ndim == 2 else np.diag(root)
+    owner = set_of_rows(rng, sets, items)
+    person = owner // choices
+    x = rng.normal(size=(len(owner), d))
+    own = weights + rng.normal(size=(int(person[-1]) + 1, d)) @ root.T
+    truth = softmax((x * own[person]).sum(1), owner)
+    parameters = {"beta": weights, "spread": root}
+    return with_features(x, owner, choose(rng, truth, owner), truth, parameters, person=person)
+
+
 def _beta(beta: Weights | None, features: int | None) -> Float64[np.ndarray, " d"]:
     if beta is None:
         return np.linspace(-1, 1, features or FEATURES)

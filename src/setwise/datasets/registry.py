@@ -1,4 +1,4 @@
-"""The data sets by name: two shipped tables and six generators."""
+"""The data sets by name: two shipped tables and seven generators."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from setwise._arguments import checked, text
 from setwise._errors import InputError
 from setwise.choices import Choices, read
 from setwise.datasets.generated import Generated
-from setwise.datasets.generators import FEATURES, decoy, mixed, mnl, nested, sda, sharp
+from setwise.datasets.generators import FEATURES, decoy, mixed, mnl, nested, panel, sda, sharp
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,17 @@ class Dataset:
 
 
 def _drawn(
-    name: str, summary: str, items: tuple[str, ...] = tuple(f"x{i}" for i in range(FEATURES))
+    name: str,
+    summary: str,
+    items: tuple[str, ...] = tuple(f"x{i}" for i in range(FEATURES)),
+    group: str | None = None,
 ) -> Dataset:
-    return Dataset(name, "generated", summary, "drawn by setwise", "none: artificial data", items)
+    made = "drawn by setwise", "none: artificial data"
+    return Dataset(name, "generated", summary, *made, items, group=group)
 
 
 GENERATORS: Mapping[str, Callable[..., Generated]] = {
-    "mnl": mnl, "nested": nested, "mixed": mixed, "decoy": decoy, "sda": sda,
+    "mnl": mnl, "nested": nested, "mixed": mixed, "panel": panel, "decoy": decoy, "sda": sda,
     "sharp": sharp,
 }  # fmt: skip
 
@@ -74,6 +78,10 @@ DATASETS: Mapping[str, Dataset] = {
         _drawn("mnl", "Multinomial logit: IIA holds"),
         _drawn("nested", "Nested logit: IIA fails across nests"),
         _drawn("mixed", "Discrete mixed logit: people of two kinds"),
+        _drawn(
+            "panel", "Mixed logit: people with tastes of their own, eight choices each",
+            tuple(f"x{i}" for i in range(4)), group="person",
+        ),
         _drawn("decoy", "Attraction, compromise and similarity in sets of three", ("x1", "x2")),
         _drawn("sda", "Set-dependent aggregation with random weights"),
         _drawn(
@@ -88,7 +96,7 @@ def names() -> tuple[str, ...]:
     """The names of all data sets.
 
     >>> names()
-    ('swissmetro', 'modecanada', 'mnl', 'nested', 'mixed', 'decoy', 'sda', 'sharp')
+    ('swissmetro', 'modecanada', 'mnl', 'nested', 'mixed', 'panel', 'decoy', 'sda', 'sharp')
     """
     return tuple(DATASETS)
 
@@ -110,7 +118,7 @@ def find(name: str) -> Dataset:
     Traceback (most recent call last):
     ...
     setwise._errors.InputError: there is no data set 'mode_canada'; there are: \
-swissmetro, modecanada, mnl, nested, mixed, decoy, sda, sharp
+swissmetro, modecanada, mnl, nested, mixed, panel, decoy, sda, sharp
     """
     if name not in DATASETS:
         raise InputError(f"there is no data set {name!r}; there are: {', '.join(DATASETS)}")

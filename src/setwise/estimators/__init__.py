@@ -18,6 +18,7 @@ from setwise.estimators.cross_nested import CrossNestedLogit
 from setwise.estimators.latent import LatentClass
 from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL, reference_mnl
 from setwise.estimators.mixed import MixedMNL
+from setwise.estimators.mixed_logit import MixedLogit
 from setwise.estimators.nested import NestedLogit
 from setwise.estimators.networks import SDA, SDE, SDW, ChoiceModel
 from setwise.estimators.rankers import AdaRank, SVMRank
@@ -43,6 +44,7 @@ __all__ = [
     "LambdaMART",
     "LatentClass",
     "LinearContextLogit",
+    "MixedLogit",
     "MixedMNL",
     "NestedLogit",
     "RandomChoice",

@@ -26,6 +26,7 @@ from setwise.estimators.latent import LatentClass
 from setwise.estimators.logit import MNL, LinearContextLogit, WithinSetMNL
 from setwise.estimators.maximum_likelihood import Estimated
 from setwise.estimators.mixed import MixedMNL
+from setwise.estimators.mixed_logit import MixedLogit
 from setwise.estimators.nested import NestedLogit
 from setwise.estimators.networks import SDA, SDE, SDW, ChoiceModel
 from setwise.estimators.rankers import AdaRank, SVMRank
@@ -103,6 +104,7 @@ _COUNTS: Mapping[str, Callable[[int], int | None]] = {
     "nested": lambda d: None,
     "mixed_mnl": lambda d: None,
     "latent_class": lambda d: None,
+    "mixed_logit": lambda d: 2 * d,
     "lambdamart": lambda d: None,
     "boosted_logit": lambda d: None,
     "auto": lambda d: None,
@@ -124,6 +126,14 @@ _BESIDE = (
             "People of a few kinds, told by all their choices and by what you know of them.",
         ),
         LatentClass,
+    ),
+    Entry(
+        "mixed_logit",
+        About(
+            "non-IIA", "log E_beta softmax_s(<beta, x>)", "McFadden and Train 2000; Train 2009",
+            False, "When each person chooses several times and people differ in taste.",
+        ),
+        MixedLogit,
     ),
     Entry(
         "svmrank",
@@ -265,8 +275,8 @@ CLASSES: Mapping[str, type[Estimator]] = {
     cls.__name__: cls
     for cls in (
         MNL, SDW, SDE, SDA, ChoiceModel, LinearContextLogit, WithinSetMNL, NestedLogit, MixedMNL,
-        LatentClass, CrossNestedLogit, SVMRank, AdaRank, SingleFeature, RandomChoice, LambdaMART,
-        BoostedLogit, Auto,
+        LatentClass, CrossNestedLogit, MixedLogit, SVMRank, AdaRank, SingleFeature, RandomChoice,
+        LambdaMART, BoostedLogit, Auto,
     )
 }  # fmt: skip
 """Estimators by the name that a model file holds."""

@@ -77,6 +77,11 @@ class LogLikelihood(Protocol):
     def __call__(self, parameters: Float[np.ndarray, " p"]) -> Derivatives:
         """log L, its gradient and its Hessian."""
 
+
+@runtime_checkable
+class WeightedLogLikelihood(LogLikelihood, Protocol):
+    """log L whose sets can be weighted anew, as a bootstrap does."""
+
     def together(
         self, points: Float[np.ndarray, "r p"], weights: Float[np.ndarray, "r sets"]
     ) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, "r p"]]:
@@ -179,7 +184,7 @@ class Likelihood:
 
 
 def resampled(
-    likelihood: LogLikelihood,
+    likelihood: WeightedLogLikelihood,
     parameters: Float[np.ndarray, " p"],
     free: Bool[np.ndarray, " p"],
     data: Encoded,

@@ -1,0 +1,319 @@
+"""The simulated likelihood of random coefficients over panels, with exact derivatives.
+
+Person n chooses in the sets t = 1, 2, ... with the same coefficients throughout. With draws r of
+them,
+
+    log L = sum over n of weight_n log (1/R) sum_r prod_t P(chosen_nt | beta_nr),
+    beta_nr = f(C b_nr),  b_nr = (1, z_nr),
+
+where z are standard draws, row k of C holds the location and the scales of coefficient k, and f is
+the exponential (or minus it) for log-normal coefficients and nothing for others. Against the
+chosen item, P = 1 / (1 + sum over the other items x of exp <x - x_chosen, beta>).
+
+With w_r the posterior weight of a draw, g_r the gradient of log prod_t P in beta and J_r the slope
+of beta in the parameters, the score of a person is sum_r w_r J_r' g_r, and the Hessian
+
+    sum_r w_r [J_r' (Q_r + g_r g_r') J_r + sum_k g_rk d2 beta_rk] - score score'
+
+with Q_r the Hessian of the logits. All are written out here, not differentiated by a machine: the
+value and all scores take one pass over exp, and the Hessian a few matrix products more.
+
+Programs go through people in blocks that fit the cache of a processor, or fill a GPU. Draws are
+kept in single precision: 4 bytes x people x random coefficients x draws. All else is double, and
+8 bytes x sets x (largest set - 1) x columns for the data; a block is small beside it.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float, Float32, Int
+
+from setwise._types import Array
+from setwise.choices import Encoded, bucket
+from setwise.training.covariances import Resampling
+from setwise.training.likelihood import OVERHEAD, Derivatives
+
+LARGEST = 700.0  # the exponential of more is not finite
+NUMBERS_PER_BLOCK = {"cpu": 2**17}  # of the rows and draws of a block of people
+NUMBERS_ON_GPU = 2**26
+
+
+class TasteLayout(NamedTuple):
+    """Where each parameter stands in C, and which coefficients are log-normal (1 or -1, else 0)."""
+
+    feature: Int[np.ndarray, " p"]
+    basis: Int[np.ndarray, " p"]
+    sign: Int[np.ndarray, " d"]
+
+
+class PersonBlocks(NamedTuple):
+    """Blocks of people: the other items less the chosen one, which are none, and the draws."""
+
+    items: Float[Array, "blocks n t j d"]
+    absent: Bool[Array, "blocks n t j"]
+    z: Float[Array, "blocks n k draws"]
+
+
+class Simulated:
+    """log L of these choices, its gradient and its Hessian; the last point asked is remembered.
+
+    Args:
+        data: the choices, in double precision.
+        people: the person of each set, numbered from 0.
+        layout: what the parameters are.
+        z: standard draws of each person.
+    """
+
+    def __init__(
+        self,
+        data: Encoded,
+        people: Int[np.ndarray, " sets"],
+        layout: TasteLayout,
+        z: Float32[np.ndarray, "people k draws"],
+    ):
+        self.layout, self.count = layout, len(z)
+        weight = np.ones(len(data)) if data.weight is None else data.weight
+        first = np.unique(people, return_index=True)[1]
+        self.weight = weight[first]
+        self.total = float(weight.sum())
+        self.parts: list[tuple[Int[np.ndarray, " n"], PersonBlocks]] = []
+        with jax.enable_x64(True):
+            for one in bucket(np.bincount(people, minlength=self.count), overhead=OVERHEAD):
+                self.parts.append((one.sets, _panel(data, people, one.sets, z[one.sets])))
+        self.last: tuple[bytes, Derivatives] | None = None
+
+    def __call__(self, parameters: Float[np.ndarray, " p"]) -> Derivatives:
+        key = parameters.tobytes()
+        if self.last is None or self.last[0] != key:
+            self.last = (key, self._at(parameters))
+        return self.last[1]
+
+    def _at(self, parameters: Float[np.ndarray, " p"]) -> Derivatives:
+        value, gradient = 0.0, np.zeros(len(parameters))
+        hessian = np.zeros((len(parameters),) * 2)
+        for who, (logs, scores, bends) in self._each(parameters, curvature=True):
+            value += float(self.weight[who] @ logs)
+            gradient += self.weight[who] @ scores
+            hessian += bends
+        return value, gradient, hessian
+
+    def people(
+        self, parameters: Float[np.ndarray, " p"]
+    ) -> tuple[Float[np.ndarray, " people"], Float[np.ndarray, "people p"]]:
+        """log P of each person's choices, and its gradient; both without weights."""
+        logs, scores = np.zeros(self.count), np.zeros((self.count, len(parameters)))
+        for who, found in self._each(parameters, curvature=False):
+            logs[who], scores[who] = found[0], found[1]
+        return logs, scores
+
+    def _each(self, parameters: Float[np.ndarray, " p"], curvature: bool) -> Any:
+        with jax.enable_x64(True):
+            for who, panel in self.parts:
+                count = panel.items.shape[0] * panel.items.shape[1]
+                weight = np.zeros(count)
+                weight[: len(who)] = self.weight[who]
+                found = _derivatives(
+                    jnp.asarray(parameters), *map(jnp.asarray, self.layout), panel,
+                    jnp.asarray(weight.reshape(panel.items.shape[:2])), curvature,
+                )  # fmt: skip
+                logs, scores, hessian = map(np.asarray, found)
+                yield who, (logs[: len(who)], scores[: len(who)], hessian)
+
+    def posterior(
+        self, parameters: Float[np.ndarray, " p"]
+    ) -> tuple[Float[np.ndarray, "people d"], Float[np.ndarray, "people d"]]:
+        """The mean and the standard deviation of each person's coefficients, given the choices."""
+        shape = (self.count, len(self.layout.sign))
+        means, squares = np.zeros(shape), np.zeros(shape)
+        with jax.enable_x64(True):
+            for who, panel in self.parts:
+                found = _posterior(jnp.asarray(parameters), *map(jnp.asarray, self.layout), panel)
+                means[who], squares[who] = (np.asarray(one)[: len(who)] for one in found)
+        return means, np.sqrt(squares)
+
+    def resampling(
+        self,
+        parameters: Float[np.ndarray, " p"],
+        free: Bool[np.ndarray, " p"],
+        people: Int[np.ndarray, " sets"],
+        rows: int,
+        report: Callable[[Float[np.ndarray, "r p"]], Float[np.ndarray, "r q"]],
+    ) -> Resampling:
+        """What the bootstrap fits in the free parameters, from a maximum in them on."""
+        first = np.unique(people, return_index=True)[1]
+
+        def placed(points: Float[np.ndarray, "r f"]) -> Float[np.ndarray, "r p"]:
+            whole = np.tile(parameters, (len(points), 1))
+            whole[:, free] = points
+            return whole
+
+        def climb(points: Float[np.ndarray, "r f"], weights: Float[np.ndarray, "r sets"]) -> Any:
+            each = [self.people(one) for one in placed(points)]
+            own = weights[:, first]
+            values = [one @ logs for one, (logs, _) in zip(own, each, strict=True)]
+            slopes = [one @ scores[:, free] for one, (_, scores) in zip(own, each, strict=True)]
+            return np.array(values), np.array(slopes)
+
+        hessian = self(parameters)[2][np.ix_(free, free)]
+        return Resampling(
+            climb, parameters[free], np.linalg.pinv(-hessian, hermitian=True),
+            self.weight[people], rows, lambda points: report(placed(points)),
+        )  # fmt: skip
+
+
+def _panel(
+    data: Encoded,
+    people: Int[np.ndarray, " sets"],
+    who: Int[np.ndarray, " n"],
+    z: Float32[np.ndarray, "n k draws"],
+) -> PersonBlocks:
+    """The choices of some people, filled up to one number of sets and of items, in blocks."""
+    assert data.chosen is not None
+    place = np.full(int(people.max()) + 1, -1)
+    place[who] = np.arange(len(who))
+    sets = np.flatnonzero(place[people] >= 0)
+    sets = sets[np.argsort(place[people[sets]], kind="stable")]
+    owner, sizes = place[people[sets]], data.sizes[sets]
+    counts = np.bincount(owner, minlength=len(who))
+    turn = np.arange(len(sets)) - np.repeat(np.cumsum(counts) - counts, counts)
+    times, others = int(counts.max()), int(sizes.max()) - 1
+    per_block = NUMBERS_PER_BLOCK.get(jax.default_backend(), NUMBERS_ON_GPU)
+    size = min(len(who), max(1, per_block // (times * max(others, 1) * z.shape[2])))
+    blocks = -(-len(who) // size)
+    items = np.zeros((blocks * size, times, others, data.items.shape[1]))
+    absent = np.ones(items.shape[:3], bool)
+    starts, chosen = data.offsets[:-1][sets], data.chosen[sets]
+    for other in range(others):
+        there = other + 1 < sizes
+        at = owner[there], turn[there], other
+        row = starts + other + (other >= chosen)  # the chosen item is passed over
+        items[at] = data.items[row[there]] - data.items[(starts + chosen)[there]]
+        absent[at] = False
+    draws = np.zeros((blocks * size, *z.shape[1:]), np.float32)
+    draws[: len(who)] = z
+    return PersonBlocks(*(jnp.asarray(one.reshape(blocks, size, *one.shape[1:]))
+                   for one in (items, absent, draws)))  # fmt: skip
+
+
+class _Person(NamedTuple):
+    """What one person's draws give; p is P of the other items, w the weight of each draw."""
+
+    basis: Float[Array, "a draws"]
+    beta: Float[Array, "d draws"]
+    log: Float[Array, ""]
+    w: Float[Array, " draws"]
+    p: Float[Array, "t j draws"]
+
+
+def _person(
+    C: Float[Array, "d a"],
+    sign: Int[Array, " d"],
+    items: Float[Array, "t j d"],
+    absent: Bool[Array, "t j"],
+    z: Float[Array, "k draws"],
+) -> _Person:
+    t, j, d = items.shape
+    basis = jnp.concatenate([jnp.ones((1, z.shape[1])), z.astype(C.dtype)])
+    eta = C @ basis
+    beta = jnp.where(sign[:, None] == 0, eta, sign[:, None] * jnp.exp(eta))
+    v = (items.reshape(t * j, d) @ beta).reshape(t, j, -1)
+    e = jnp.where(absent[:, :, None], 0, jnp.exp(jnp.minimum(v, LARGEST)))
+    sums = 1 + e.sum(1)
+    logs = -jnp.log(sums).sum(0)
+    top = logs.max()
+    w = jnp.exp(logs - top)
+    total = w.sum()
+    return _Person(basis, beta, top + jnp.log(total / len(w)), w / total, e / sums[:, None])
+
+
+def _matrix(
+    v: Float[Array, " p"],
+    feature: Int[Array, " p"],
+    basis: Int[Array, " p"],
+    panel: PersonBlocks,
+) -> Float[Array, "d a"]:
+    """C: each parameter in its place."""
+    shape = panel.items.shape[-1], panel.z.shape[-2] + 1
+    return jnp.zeros(shape, v.dtype).at[feature, basis].set(v)
+
+
+def _spread_within(
+    items: Float[Array, "t j d"], p: Float[Array, "t j draws"]
+) -> Float[Array, "d d draws"]:
+    """The covariance of the items, weighted by their P, summed over the sets of a person."""
+    t, j, d = items.shape
+    squares = (items[..., :, None] * items[..., None, :]).reshape(t * j, d * d)
+
+    def without(found: Array, one: tuple[Array, Array]) -> tuple[Array, None]:
+        mean = one[0].T @ one[1]
+        return found - mean[:, None] * mean, None
+
+    raw = (squares.T @ p.reshape(t * j, -1)).reshape(d, d, -1)
+    return jax.lax.scan(without, raw, (items, p))[0]
+
+
+@partial(jax.jit, static_argnums=6)
+def _derivatives(
+    v: Float[Array, " p"],
+    feature: Int[Array, " p"],
+    place: Int[Array, " p"],
+    sign: Int[Array, " d"],
+    panel: PersonBlocks,
+    weight: Float[Array, "blocks n"],
+    curvature: bool,
+) -> tuple[Float[Array, " people"], Float[Array, "people p"], Float[Array, "p p"]]:
+    """log P and score of each person, and the weighted sum of the Hessians (0 unless asked)."""
+    C = _matrix(v, feature, place, panel)
+
+    def of_person(items: Array, absent: Array, z: Array) -> tuple[Array, Array, Array]:
+        one = _person(C, sign, items, absent, z)
+        x = items.reshape(-1, items.shape[-1])
+        p = one.p.reshape(len(x), -1)
+        g = -(x.T @ p)
+        slope = jnp.where(sign[:, None] == 0, 1, one.beta)
+        turn = slope[feature] * one.basis[place]
+        phi = g[feature] * turn
+        score = phi @ one.w
+        if not curvature:
+            return one.log, score, jnp.zeros((len(v),) * 2)
+        w = slope[:, None] * slope * one.w
+        pairs = (one.basis[:, None] * one.basis).reshape(-1, z.shape[1])
+        size = (len(sign), len(sign), len(one.basis), len(one.basis))
+        inner = ((_spread_within(items, one.p) * w).reshape(-1, z.shape[1]) @ pairs.T).reshape(size)
+        within = inner[feature[:, None], feature, place[:, None], place]
+        bend = jnp.where(sign[:, None] == 0, 0, one.beta) * g * one.w
+        bent = (bend[feature] * one.basis[place]) @ one.basis[place].T
+        own = jnp.where(feature[:, None] == feature, bent, 0)
+        spread = (phi * one.w) @ phi.T - jnp.outer(score, score)
+        return one.log, score, spread + own - within
+
+    def of_block(block: tuple[PersonBlocks, Array]) -> tuple[Array, Array, Array]:
+        logs, scores, hessians = jax.vmap(of_person)(*block[0])
+        return logs, scores, jnp.tensordot(block[1], hessians, 1)
+
+    logs, scores, hessians = jax.lax.map(of_block, (panel, weight))
+    return logs.ravel(), scores.reshape(-1, len(v)), hessians.sum(0)
+
+
+@jax.jit
+def _posterior(
+    v: Float[Array, " p"],
+    feature: Int[Array, " p"],
+    place: Int[Array, " p"],
+    sign: Int[Array, " d"],
+    panel: PersonBlocks,
+) -> tuple[Float[Array, "people d"], Float[Array, "people d"]]:
+    """The posterior mean and variance of each person's coefficients."""
+    C = _matrix(v, feature, place, panel)
+
+    def of_person(block: PersonBlocks) -> tuple[Array, Array]:
+        one = _person(C, sign, *block)
+        mean = one.beta @ one.w
+        return mean, (one.beta - mean[:, None]) ** 2 @ one.w
+
+    means, variances = jax.lax.map(jax.vmap(of_person), panel)
+    return means.reshape(-1, len(sign)), variances.reshape(-1, len(sign))
