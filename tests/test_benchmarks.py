@@ -24,6 +24,7 @@ import environments  # noqa: E402
 import epoch_speed  # noqa: E402
 import large_data  # noqa: E402
 import league  # noqa: E402
+import mixed_gpu  # noqa: E402
 import mixed_speed  # noqa: E402
 import mnl_speed  # noqa: E402
 import report  # noqa: E402
@@ -72,6 +73,20 @@ def test_the_mixed_logit_of_setwise_runs(tmp_path):
     assert "error" not in found
     assert found["log_likelihood"] < 0
     assert len(found["standard_errors"]) == 12
+
+
+def test_the_mixed_logit_on_a_processor_and_perhaps_a_gpu(tmp_path):
+    plan = mixed_gpu.QUICK
+    path = data.write(tmp_path, "panel", mixed_speed.panel(plan.people, plan.times))
+    found = mixed_gpu.play(mixed_gpu.PROCESSOR, path, plan)
+    none = {"name": mixed_gpu.GPU, "error": "no GPU here"}
+    text = mixed_gpu.as_text(
+        {"plan": plan._asdict(), "sides": [found, none], "machine": report.machine()}
+        | {"versions": found["versions"], "command": "python benchmarks/mixed_gpu.py"}
+    )
+    assert found["log_likelihood"] < 0
+    assert "There was no GPU to compare with." in text
+    assert "no GPU here" in text
 
 
 def test_a_section_is_replaced_and_nothing_else(tmp_path, monkeypatch):

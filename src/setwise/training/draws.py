@@ -12,6 +12,7 @@ of a person, and those of all people, both cover the cube evenly (Train 2009, ch
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from jaxtyping import Float, Float32
@@ -26,7 +27,7 @@ Points = Float[np.ndarray, "points k"]
 
 def halton(points: int, dimensions: int, rng: np.random.Generator) -> Points:
     """A scrambled Halton sequence (Owen 2017)."""
-    return np.asarray(qmc.Halton(dimensions, seed=rng).random(points))
+    return np.asarray(qmc.Halton(dimensions, seed=rng).random(points, workers=-1))
 
 
 def sobol(points: int, dimensions: int, rng: np.random.Generator) -> Points:
@@ -87,6 +88,10 @@ def standard_draws(
         points = {"halton": halton, "sobol": sobol}[sampling](people * draws, len(kinds), rng)
         u = points.reshape(people, draws, len(kinds)).transpose(0, 2, 1)
     z = np.empty(u.shape, np.float32)
-    for place, kind in enumerate(kinds):
-        z[:, place] = STANDARD[kind](np.clip(u[:, place], EDGE, 1 - EDGE))
+
+    def fill(place: int) -> None:
+        z[:, place] = STANDARD[kinds[place]](np.clip(u[:, place], EDGE, 1 - EDGE))
+
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(fill, range(len(kinds))))
     return z
