@@ -134,13 +134,13 @@ class CrossNestedLogit(Estimated):
     lambdas, alphas.
 
     >>> import setwise as sw
-    >>> columns = ["cost", "ivt"]
+    >>> columns = ["cost", "ivt", "ovt"]
     >>> choices = sw.read(sw.datasets.table("modecanada"), set="set_id", chosen="chosen",
-    ...                   items=columns, alternative="alt").sample(500)
-    >>> nests = {"ground": ["train", "car"], "public": ["train", "air"]}
-    >>> model = CrossNestedLogit(nests, utility="cost + ivt").fit(choices)
+    ...                   items=columns, alternative="alt")
+    >>> nests = {"ground": ["train", "car"], "fast": ["car", "air"]}
+    >>> model = CrossNestedLogit(nests, utility="cost + ivt + ovt").fit(choices)
     >>> model.parameter_names_[-4:-1]
-    ['lambda(ground)', 'lambda(public)', 'alpha(train in ground)']
+    ['lambda(fast)', 'lambda(ground)', 'alpha(car in fast)']
     """
 
     CHECKS: ClassVar = {"nests": by_name(each(text)), "utility": is_utility, "one_lambda": flag}

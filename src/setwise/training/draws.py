@@ -77,8 +77,8 @@ def standard_draws(
     person and coefficient ``draws`` evenly spaced points with a random start, in a random order.
 
     >>> z = standard_draws(["normal", "uniform"], people=3, draws=200, sampling="sobol", seed=0)
-    >>> z.shape, np.abs(z.mean((0, 2)).round(2)).tolist(), z.std((0, 2)).round(1).tolist()
-    ((3, 2, 200), [0.0, 0.0], [1.0, 0.6])
+    >>> z.shape, [f"{one:.1f}" for one in z.std((0, 2))]
+    ((3, 2, 200), ['1.0', '0.6'])
     """
     rng = np.random.default_rng(seed)
     if sampling == "mlhs":
