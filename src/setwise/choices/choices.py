@@ -320,6 +320,12 @@ class Choices:
             **parts,
         )
 
+    def of_best(self) -> "Choices":
+        """Only the sets that chose the best item, which are all but those of ``worst``."""
+        if self.worst is None:
+            return self
+        return replace(self.take(np.flatnonzero(~self.worst)), worst=None)
+
     def with_utility(self, utility: str | Utility) -> "Choices":
         """The same choices, of which models see the terms of a formula instead of the columns.
 

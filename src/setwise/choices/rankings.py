@@ -177,7 +177,7 @@ def in_stages(choices: Choices, turn: Turns) -> Choices:
 
 def _kept(
     choices: Choices, turn: Turns, none: Bool[np.ndarray, " sets"], tied: Bool[np.ndarray, " sets"]
-) -> tuple[Choices, Turns]:
+) -> tuple[Choices, Float[np.ndarray, " kept"]]:
     """Without the sets that are to be dropped, which are counted."""
     gone = none | tied
     if gone.all():
@@ -191,5 +191,5 @@ def _kept(
     return choices.take(np.flatnonzero(~gone)), turn[~_segments.spread(gone, choices.offsets)]
 
 
-def _set(choices: Choices, at: int) -> str:
+def _set(choices: Choices, at: int | np.integer) -> str:
     return f"set '{choices.roles.set}'={choices.set_ids[at]}"

@@ -39,9 +39,7 @@ def few(choices: Choices, sets: int = SETS_IN_SAMPLE) -> Choices:
     >>> few(sw.datasets.generate("mnl", sets=50, items=4, features=2).choices, 3)
     Choices(3 sets of 4 items, 12 rows; items: x0, x1)
     """
-    if choices.worst is not None:
-        choices = choices.take(np.flatnonzero(~choices.worst))
-    drawn = choices.sample(sets)
+    drawn = choices.of_best().sample(sets)
     fits = int(np.searchsorted(drawn.offsets, ROWS_IN_SAMPLE, "right")) - 1
     return drawn if fits >= len(drawn) else drawn.take(np.arange(max(fits, 1)))
 

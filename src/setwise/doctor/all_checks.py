@@ -291,8 +291,7 @@ def _examine_choices(choices: Choices, label: str, tell: OnColumn) -> Examinatio
         taken = int((choices.chosen < sizes).sum())  # elsewhere, the outside option was taken
     numbers = summary(sizes, taken, rows, len(roles.items) + len(roles.context))
     findings = []
-    if choices.worst is not None:
-        choices = choices.take(np.flatnonzero(~choices.worst))
+    choices = choices.of_best()
     step = -(-rows // MOST_ROWS)
     if step > 1:
         findings.append(

@@ -330,8 +330,7 @@ def giveaways(choices: Choices) -> list[Finding]:
     It is cheap enough for every fit: nearly all columns fail in the first sets. Sets that chose the
     worst item are not looked at.
     """
-    if choices.worst is not None:
-        choices = choices.take(np.flatnonzero(~choices.worst))
+    choices = choices.of_best()
     few = _sample(choices, FIRST_SETS)
     sets = ExaminedSets.of_choices(few)
     suspects, answers = set(), ChoiceLeaks(sets)
