@@ -13,11 +13,12 @@ from setwise import _arguments, _tensorfile
 from setwise._arrayfile import ArrayFile, CheckedArray
 from setwise._errors import InputError
 from setwise._page import notebook_html
-from setwise._shapes import Float, Int, Num, Shaped
+from setwise._shapes import Bool, Float, Int, Num, Shaped
 from setwise.choices.features import Roles
 from setwise.choices.utility import Utility
 
 ROWS_PER_BLOCK = 1_000_000
+PER_SET = ("set_ids", "chosen", "weight", "group", "time", "fold", "ranking", "worst")
 SETS_SHOWN, ROWS_SHOWN, COLUMNS_SHOWN = 3, 12, 20  # in a notebook
 
 
@@ -194,6 +195,9 @@ class Choices:
     of every context column, and, where known, ``chosen[i]``: the position of the chosen item
     within the set (equal to the set's size if the outside option was taken).
 
+    Of rankings and best–worst choices, each set is a stage (:mod:`setwise.choices.rankings`).
+    ``ranking`` says which stages belong together, and ``worst`` which of them chose the worst item.
+
     Choices opened from a file (:func:`setwise.open_choices`) are the same, but their item columns
     stay on disk until one is looked up; so do those of every part that is taken of them.
 
@@ -220,6 +224,8 @@ class Choices:
     rare: float = 0.01
     fold: Int[np.ndarray, " sets"] | None = None  # of training sets: see choices.popularity
     dropped: Dropped = field(default_factory=Dropped)
+    ranking: Int[np.ndarray, " sets"] | None = None
+    worst: Bool[np.ndarray, " sets"] | None = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -245,6 +251,13 @@ class Choices:
         return np.diff(self.offsets)
 
     @property
+    def units(self) -> Int[np.ndarray, " sets"]:
+        """What must stay together, numbered from 0: the stages of a ranking, else each set."""
+        if self.ranking is None:
+            return np.arange(len(self))
+        return np.unique(self.ranking, return_inverse=True)[1].reshape(-1)
+
+    @property
     def on_disk(self) -> bool:
         """Whether the item columns are read from a file when they are needed."""
         return isinstance(self.columns, StoredColumns)
@@ -254,7 +267,8 @@ class Choices:
         """A number per row, which no other row has, in the order of the table.
 
         It is the place of the row in the table. In a wide table, where a row holds all
-        alternatives, it is the place among all alternatives of all rows.
+        alternatives, it is the place among all alternatives of all rows. A row of a ranked set
+        is here once per stage, with the same number.
         """
         if self.table_rows is None:
             assert isinstance(self.columns, StoredColumns)
@@ -291,7 +305,7 @@ class Choices:
         offsets = np.concatenate([[0], np.cumsum(sizes)])
         parts: dict[str, Any] = {
             name: None if getattr(self, name) is None else getattr(self, name)[sets]
-            for name in ("set_ids", "chosen", "weight", "group", "time", "fold")
+            for name in PER_SET
         }
         if isinstance(self.columns, StoredColumns):
             parts["columns"] = self.columns.take(sets, offsets)
@@ -305,6 +319,12 @@ class Choices:
             offsets=offsets,
             **parts,
         )
+
+    def of_best(self) -> "Choices":
+        """Only the sets that chose the best item, which are all but those of ``worst``."""
+        if self.worst is None:
+            return self
+        return replace(self.take(np.flatnonzero(~self.worst)), worst=None)
 
     def with_utility(self, utility: str | Utility) -> "Choices":
         """The same choices, of which models see the terms of a formula instead of the columns.
@@ -340,27 +360,42 @@ class Choices:
         return replace(self, columns=columns, table_rows=self.cells)
 
     def limit(self, max_items: int | None = None, min_items: int = 1) -> "Choices":
-        """Only the sets of ``min_items`` to ``max_items`` items; others are left out whole."""
+        """Only the sets of ``min_items`` to ``max_items`` items; others are left out whole.
+
+        A ranking counts as the largest of its sets.
+        """
         _arguments.optional(_arguments.whole())("max_items", max_items)
         _arguments.whole(0)("min_items", min_items)
-        fits = self.sizes >= min_items
+        units = self.units
+        largest = np.zeros(units.max(initial=-1) + 1, np.int64)
+        np.maximum.at(largest, units, self.sizes)
+        sizes = largest[units]
+        fits = sizes >= min_items
         if max_items is not None:
-            fits &= self.sizes <= max_items
+            fits &= sizes <= max_items
         if not fits.any():
             wanted = f"{min_items} to {max_items if max_items is not None else 'any number of'}"
             raise InputError(
-                f"no set has {wanted} items; the sets have {self.sizes.min()} to {self.sizes.max()}"
+                f"no set has {wanted} items; the sets have {sizes.min()} to {sizes.max()}"
             )
         return self if fits.all() else self.take(np.flatnonzero(fits))
 
     def sample(self, sets: int, seed: int = 0) -> "Choices":
-        """A random sample of this many sets, in their order; all of them if there are fewer."""
+        """A random sample of this many sets, in their order; all of them if there are fewer.
+
+        Rankings stay whole: as many are drawn as have about this many sets.
+        """
         _arguments.whole()("sets", sets)
         _arguments.seed("seed", seed)
         if sets >= len(self):
             return self
-        drawn = generator(seed).choice(len(self), sets, replace=False)
-        return self.take(np.sort(drawn))
+        if self.ranking is None:
+            drawn = generator(seed).choice(len(self), sets, replace=False)
+            return self.take(np.sort(drawn))
+        units = self.units
+        count = int(units.max()) + 1
+        some = generator(seed).choice(count, max(1, round(count * sets / len(self))), replace=False)
+        return self.take(np.flatnonzero(np.isin(units, some)))
 
     def in_table_order(self, values: Shaped[np.ndarray, " rows"]) -> Shaped[np.ndarray, " rows"]:
         """Values of the rows, put back in the order in which the table had them."""
@@ -374,6 +409,9 @@ class Choices:
         were read, before transforms and encoding; missing ones are null. ``to_pandas()`` of the
         frame makes it a pandas frame. Choices on disk are read whole.
 
+        Rankings have a set per stage and a column "chosen". Best–worst choices have the chosen
+        column for the best, which is 0 where the worst was asked for, and the worst column.
+
         >>> import setwise as sw
         >>> table = {"trip": [7, 9, 7, 9], "cost": [3.0, 1.0, 2.0, 5.0], "taken": [0, 1, 1, 0]}
         >>> sw.read(table, set="trip", chosen="taken").to_frame().to_dict(as_series=False)
@@ -384,9 +422,13 @@ class Choices:
         roles, owner = self.roles, np.repeat(np.arange(len(self)), self.sizes)
         columns = {roles.set: Column(self.set_ids[owner]), **self.columns}
         columns |= {name: column.take(owner) for name, column in self.context.items()}
-        if self.chosen is not None and roles.chosen is not None:
+        if self.chosen is not None:
             place = np.arange(len(owner)) - self.offsets[owner]
-            columns[roles.chosen] = Column((place == self.chosen[owner]).astype(np.int64))
+            marked = (place == self.chosen[owner]).astype(np.int64)
+            asked = np.zeros(len(self), bool) if self.worst is None else self.worst
+            columns[roles.chosen or "chosen"] = Column(np.where(asked[owner], 0, marked))
+            if roles.worst is not None:
+                columns[roles.worst] = Column(np.where(asked[owner], marked, 0))
         for role in ("weight", "group", "time"):
             values, name = getattr(self, role), getattr(roles, role)
             if values is not None and name is not None:
@@ -399,7 +441,7 @@ class Choices:
             role: [str(one) for one in feature]
             for role, feature in (("items", self.roles.items), ("context", self.roles.context))
         }
-        for role in ("set", "chosen", "alternative", "weight", "group", "time"):
+        for role in ("set", "chosen", "rank", "worst", "alternative", "weight", "group", "time"):
             name = getattr(self.roles, role)
             named[role] = [] if name is None else [name]
         if self.roles.utility is not None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from setwise._errors import InputError
-from setwise._segments import offsets_of
-from setwise._shapes import Float, Float64, Int
+from setwise._segments import offsets_of, spread
+from setwise._shapes import Bool, Float, Float64, Int
 from setwise.choices.choices import Choices, Column, rows_of
 from setwise.choices.encoders import (
     LARGEST,
@@ -52,6 +52,8 @@ class Encoded:
     weight: Float[np.ndarray, " sets"] | None
     offset: Float[np.ndarray, " rows"] | None = None
     """What is added to the utility of each row: terms whose coefficients are given."""
+    worst: Bool[np.ndarray, " sets"] | None = None
+    """Which sets chose the worst item; None: each chose the best."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -70,7 +72,28 @@ class Encoded:
             None if self.chosen is None else self.chosen[sets],
             None if self.weight is None else self.weight[sets],
             None if self.offset is None else self.offset[rows],
+            None if self.worst is None else self.worst[sets],
         )  # fmt: skip
+
+    def mirrored(self) -> "Encoded":
+        """The same for logits that are linear in the items, with no set that chose the worst.
+
+        Who chooses the worst item has the utility -V, which is V of the mirrored items: each is
+        reflected at the mean of all such rows, so that columns keep their mean and variance.
+
+        >>> data = Encoded(np.array([[1.0], [2.0], [4.0]]), np.empty((1, 0)), np.array([0, 3]),
+        ...                np.array([2]), None, worst=np.array([True]))
+        >>> data.mirrored().items[:, 0].round(3).tolist()
+        [3.667, 2.667, 0.667]
+        """
+        if self.worst is None:
+            return self
+        rows = spread(self.worst, self.offsets)
+        items = self.items.copy()
+        if rows.any():
+            items[rows] = 2 * items[rows].mean(0) - items[rows]
+        offset = None if self.offset is None else np.where(rows, -self.offset, self.offset)
+        return replace(self, items=items, offset=offset, worst=None)
 
     def without_each(self, rows: Int[np.ndarray, " copies"]) -> "Encoded":
         """For each of these rows, a copy of its set without it; choices and weights are left out.
@@ -249,7 +272,9 @@ class Encoding:
             context = np.empty((sets, sum(one.width for one in self.context)), dtype)
             self._fill(items, self.items, choices.columns, self._row_folds())
             self._fill(context, self.context, choices.context, None)
-        encoded = Encoded(items, context, choices.offsets, choices.chosen, choices.weight)
+        encoded = Encoded(
+            items, context, choices.offsets, choices.chosen, choices.weight, worst=choices.worst
+        )
         return with_outside(encoded) if self.outside else encoded
 
     def _check_memory(self, itemsize: int) -> None:
@@ -351,4 +376,4 @@ def with_outside(encoded: Encoded) -> Encoded:
     real[offsets[1:] - 1] = False
     items[real, :features] = encoded.items
     items[~real, features] = 1
-    return Encoded(items, encoded.context, offsets, encoded.chosen, encoded.weight)
+    return replace(encoded, items=items, offsets=offsets)

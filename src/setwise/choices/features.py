@@ -202,7 +202,7 @@ def default_items(names: Sequence[str], taken: Collection[str | None]) -> list[s
     return items
 
 
-_COLUMNS = ("set", "chosen", "weight", "group", "time", "alternative")
+_COLUMNS = ("set", "chosen", "weight", "group", "time", "alternative", "rank", "worst")
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,8 @@ class Roles:
 
     ``alternative`` names the alternative of each row; models do not see it. ``utility`` is the
     formula that makes numbers of the columns, where there is one; items and context are then read
-    for it. ``wide`` says which columns of a wide table they were read from.
+    for it. ``wide`` says which columns of a wide table they were read from. ``rank`` is the column
+    of ranks, and ``worst`` marks the worst item where ``chosen`` marks the best.
     """
 
     set: str
@@ -224,6 +225,8 @@ class Roles:
     alternative: str | None = None
     utility: Utility | None = None
     wide: WideLayout | None = None
+    rank: str | None = None
+    worst: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for a model file."""
@@ -238,6 +241,7 @@ class Roles:
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> "Roles":
         """The roles that :meth:`to_json` wrote."""
+        plain = {"rank": None, "worst": None} | plain  # older files have none
         features = {
             name: tuple(Feature.from_json(one) for one in plain[name])
             for name in ("items", "context")

@@ -27,6 +27,7 @@ class WideLayout:
         fill: what a feature is where an alternative has no column for it.
         codes: values of the choice column and the alternative of each, None for no choice.
         has_set: whether the table has a set column; otherwise sets have the numbers of the rows.
+        rank: the pattern of the columns that hold the rank of each alternative.
 
     >>> layout = WideLayout(("bus", "car"), (("cost", "cost.{alt}"),))
     >>> layout.column("cost", 1), layout.number_of(5)
@@ -39,6 +40,7 @@ class WideLayout:
     fill: int | float | None = None
     codes: tuple[tuple[Any, str | None], ...] = ()
     has_set: bool = False
+    rank: str | None = None
 
     @property
     def width(self) -> int:
@@ -100,8 +102,9 @@ class WideLayout:
         """The layout of which a file has these values."""
         checks = {
             "alternatives": each(text, least=1), "available": optional(text),
-            "fill": optional(number()), "has_set": flag,
+            "fill": optional(number()), "has_set": flag, "rank": optional(text),
         }  # fmt: skip
+        plain = {"rank": None} | dict(plain)  # older files have none
         check_all(checks, plain)
         pairs = {name: tuple(tuple(one) for one in plain[name]) for name in ("columns", "codes")}
         if not all(

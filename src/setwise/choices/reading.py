@@ -17,6 +17,7 @@ from setwise._shapes import Float, Int, Shaped
 from setwise.choices.choices import Choices, Column, Dropped
 from setwise.choices.column_types import unmasked
 from setwise.choices.features import Feature, Roles, default_items
+from setwise.choices.rankings import best_and_worst, rank_column, ranked
 from setwise.choices.reshaping import LongTable
 from setwise.choices.schema import Schema
 from setwise.choices.table_files import CsvFormat
@@ -31,13 +32,14 @@ WEIGHTS_APART = 1e9
 def few(choices: Choices, sets: int = SETS_IN_SAMPLE) -> Choices:
     """A few sets to show what the data look like: a random sample, always the same.
 
-    If sets are large, fewer are taken: at most 2,400 rows, or a single set.
+    If sets are large, fewer are taken: at most 2,400 rows, or a single set. Sets that chose the
+    worst item are left out.
 
     >>> import setwise as sw
     >>> few(sw.datasets.generate("mnl", sets=50, items=4, features=2).choices, 3)
     Choices(3 sets of 4 items, 12 rows; items: x0, x1)
     """
-    drawn = choices.sample(sets)
+    drawn = choices.of_best().sample(sets)
     fits = int(np.searchsorted(drawn.offsets, ROWS_IN_SAMPLE, "right")) - 1
     return drawn if fits >= len(drawn) else drawn.take(np.arange(max(fits, 1)))
 
@@ -89,6 +91,8 @@ def read(
     *,
     set: Any,
     chosen: Any = None,
+    rank: str | None = None,
+    worst: str | None = None,
     items: Sequence[str] | None = None,
     context: Sequence[str] = (),
     weight: str | None = None,
@@ -111,18 +115,27 @@ def read(
             or the sizes of consecutive sets as LightGBM's ``group`` does).
         set: the column that names the choice set of each row.
         chosen: the 0/1 column that marks the chosen item; leave it out for prediction.
+        rank: instead of ``chosen``, the column with the rank of each item: 1 for the best, 2 for
+            the next, and so on; empty for items that were not ranked and are below all others.
+            Each ranked set becomes a sequence of choices: the best of all, the best of the rest,
+            and so on (the exploded logit; :mod:`setwise.choices.rankings`). Splits keep rankings
+            whole.
+        worst: the 0/1 column that marks the worst item, where ``chosen`` marks the best: each set
+            becomes two choices, the best of all and the worst of the rest.
         items: features of items, as names or expressions such as ``log(price)``
             (see :mod:`setwise.choices.features`); by default every column without another role.
         context: features of the whole set (the person, the search), constant within a set.
         weight: a column with a positive weight per set.
-        group: a column such as the user's id, for splits that keep each user on one side.
+        group: a column such as the user's id, for splits that keep each user on one side. With
+            ``rank`` or ``worst`` it is the set column by default: all stages of a set are the
+            answers of one person.
         time: a column to split by time.
         alternative: a column that names the alternative of each row, such as "car" or "train",
             each at most once per set. Models do not see it; constants, coefficients and nests by
             alternative use it (:class:`setwise.Utility`).
         on_none: sets without a choice: "error", "drop", or "outside" (an outside option joins
-            every set, and was taken where nothing was chosen).
-        on_multiple: sets with several choices: "error" or "drop".
+            every set, and was taken where nothing was chosen; not for rankings).
+        on_multiple: sets with several choices, or with a rank twice: "error" or "drop".
         on_duplicate: rows equal to an earlier row in every column: "error", "drop" or "keep".
         rare: category levels in fewer than this share of the training rows are grouped as "other".
         sep: of a CSV file, what stands between values; by default a comma (in .tsv files a tab).
@@ -133,6 +146,9 @@ def read(
     >>> sw.read({"trip": [1, 1, 2, 2], "cost": [3.0, 1.0, 2.0, 5.0], "taken": [0, 1, 1, 0]},
     ...         set="trip", chosen="taken", items=["log(cost)"])
     Choices(2 sets of 2 items, 4 rows; items: log(cost))
+    >>> sw.read({"trip": [1, 1, 1, 2, 2, 2], "cost": [3.0, 1.0, 2.0, 5.0, 4.0, 6.0],
+    ...          "rank": [3, 1, 2, None, 1, None]}, set="trip", rank="rank")
+    Choices(3 sets of 2 to 3 items, 8 rows; items: cost)
     """
     irregular = Irregular(on_none, on_multiple, on_duplicate)
     number(least=0, below=1)("rare", rare)
@@ -142,8 +158,8 @@ def read(
         table, set, chosen, items = from_matrix(table, set, chosen, items)
     opened = open_table(table, CsvFormat(sep, decimal, encoding))
     named = {
-        "set": set, "chosen": chosen, "weight": weight, "group": group, "time": time,
-        "alternative": alternative,
+        "set": set, "chosen": chosen, "rank": rank, "worst": worst, "weight": weight,
+        "group": group, "time": time, "alternative": alternative,
     }  # fmt: skip
     for role, name in named.items():
         if not isinstance(name, str) and (name is not None or role == "set"):
@@ -153,6 +169,7 @@ def read(
             )
     roles = asked_roles(opened.names, items, context, **named)
     check_parts(roles)
+    check_answers(roles, irregular)
     return read_as(roles, opened, irregular, rare)
 
 
@@ -163,6 +180,8 @@ def asked_roles(
     *,
     set: str,
     chosen: str | None,
+    rank: str | None = None,
+    worst: str | None = None,
     weight: str | None = None,
     group: str | None = None,
     time: str | None = None,
@@ -170,15 +189,52 @@ def asked_roles(
 ) -> Roles:
     """The roles that a user gives to the columns of a table, with features as expressions.
 
-    Without ``items``, every column that has no other role is one.
+    Without ``items``, every column that has no other role is one. The stages of a ranked set are
+    answers of one person, and so are in one group.
     """
     around = tuple(Feature.asked(text, names) for text in context)
     if items is None:
-        taken = [set, chosen, weight, group, time, alternative]
+        taken = [set, chosen, rank, worst, weight, group, time, alternative]
         taken += [feature.column for feature in around]
         items = default_items(names, taken)
     features = tuple(Feature.asked(text, names) for text in items)
-    return Roles(set, chosen, features, around, weight, group, time, alternative)
+    group = group_of_stages(set, rank, worst, group)
+    return Roles(
+        set, chosen, features, around, weight, group, time, alternative, rank=rank, worst=worst
+    )
+
+
+def group_of_stages(set: str, rank: str | None, worst: str | None, group: str | None) -> str | None:
+    """The column of the person: of rankings, the set's where no other is given."""
+    return set if group is None and (rank, worst) != (None, None) else group
+
+
+def check_answers(roles: Roles, irregular: Irregular) -> None:
+    """Refuse roles of answers that exclude each other."""
+    if roles.rank is not None and (roles.chosen is not None or roles.worst is not None):
+        other = "chosen" if roles.chosen is not None else "worst"
+        raise InputError(
+            f"rank= and {other}= both say what was chosen; leave {other}= out, or rank= if the "
+            "sets are not ranked"
+        )
+    if roles.worst is not None and roles.chosen is None:
+        raise InputError(
+            "worst= marks the worst item of the rest, so that chosen= must mark the best; name its "
+            "column, or rank the items with rank="
+        )
+    if roles.rank is None and roles.worst is None:
+        return
+    if irregular.on_none == "outside":
+        raise InputError(
+            'on_none="outside" adds an option that has no rank and cannot be the worst; make '
+            "choosing nothing an item of each set, and rank it"
+        )
+    counted = [str(one) for one in roles.items if one.popularity]
+    if roles.worst is not None and counted:
+        raise InputError(
+            f"'{counted[0]}' counts how often items are chosen as the best, and worst= asks for "
+            "the worst as well; leave one of them out"
+        )
 
 
 def feature_texts(name: str, given: Any) -> list[str]:
@@ -200,8 +256,8 @@ def check_parts(roles: Roles) -> None:
     """Refuse a column that has two roles which exclude each other."""
     features = {feature.column: "feature" for feature in roles.items + roles.context}
     parts = {
-        "set": roles.set, "chosen": roles.chosen, "weight": roles.weight,
-        "alternative": roles.alternative,
+        "set": roles.set, "chosen": roles.chosen, "rank": roles.rank, "worst": roles.worst,
+        "weight": roles.weight, "alternative": roles.alternative,
     }  # fmt: skip
     others = {"group": roles.group, "time": roles.time}
     for part, name in parts.items():
@@ -212,6 +268,11 @@ def check_parts(roles: Roles) -> None:
                     f"column '{name}' is given as {part}= and as {other}=; each needs its own",
                     column=name,
                 )
+    for name, what in ((roles.rank, "rank"), (roles.worst, "worst column")):
+        if name in features:
+            raise InputError(
+                f"column '{name}' is the {what}; it cannot be a feature as well", column=name
+            )
     if roles.weight in features:
         raise InputError(
             f"column '{roles.weight}' is the weight; it cannot be a feature as well",
@@ -266,8 +327,12 @@ def read_as(
         outside=outside or irregular.on_none == "outside", rare=rare,
         dropped=Dropped(duplicate_rows=duplicates),
     )  # fmt: skip
+    if roles.rank is not None:
+        return ranked(choices, rank_column(table, roles.rank)[grouping.order], irregular)
     if roles.chosen is None:
         return choices
+    if roles.worst is not None:
+        return best_and_worst(choices, table, irregular)
     return with_choice(choices, marks(table, roles.chosen)[grouping.order], irregular)
 
 
@@ -307,11 +372,14 @@ def read_like(
     """
     roles, opened = schema.roles, open_table(table)
     if with_choice:
-        if roles.chosen is None:
+        if roles.chosen is None and roles.rank is None:
             raise InputError("this model's training table had no chosen column to evaluate by")
-        roles = replace(roles, group=None, time=None)
+        group = group_of_stages(roles.set, roles.rank, roles.worst, None)
+        roles = replace(roles, group=group, time=None)
     else:
-        roles = replace(roles, chosen=None, weight=None, group=None, time=None)
+        roles = replace(
+            roles, chosen=None, rank=None, worst=None, weight=None, group=None, time=None
+        )
     if irregular is None:  # prediction takes rows as they come
         irregular = Irregular() if with_choice else Irregular(on_duplicate="keep")
     names = [one.feature.column for one in schema.items + schema.context if one.looked_up]
@@ -366,7 +434,8 @@ def from_matrix(
 
 def check_roles(roles: Roles, names: Sequence[str], native: Any = None) -> None:
     """Refuse roles that the columns of a table cannot have."""
-    for name, role in ((roles.set, "set"), (roles.chosen, "chosen"), (roles.weight, "weight")):
+    for role in ("set", "chosen", "rank", "worst", "weight"):
+        name = getattr(roles, role)
         if name is not None:
             require_column(name, role, names, native)
     if not roles.items:

@@ -7,7 +7,7 @@ checked where long tables are.
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from setwise._shapes import Bool, Int, Shaped
 from setwise.choices.choices import Column
 from setwise.choices.features import Feature, Roles
 from setwise.choices.layout import ALT, WideLayout, numbered
+from setwise.choices.rankings import rank_column
 from setwise.choices.tables import Table, listed
 from setwise.choices.validation import Irregular, refuse
 
@@ -91,12 +92,16 @@ class LongTable(Table):
         if roles.alternative is not None:
             made[roles.alternative] = Column(self.cells.places, self.layout.alternatives)
         if roles.chosen is not None:
-            chosen = _chosen(roles, table, _needs_choice(irregular, outside))
-            self._check_available(chosen, roles.chosen)
-            made[roles.chosen] = Column((chosen[rows] == self.cells.places).astype(np.float64))
+            needed = _needs_choice(irregular, outside)
+            made[roles.chosen] = self._marked(_chosen(roles, table, "chosen", needed), roles.chosen)
+        if roles.worst is not None:
+            needed = _needs_choice(irregular, outside)
+            made[roles.worst] = self._marked(_chosen(roles, table, "worst", needed), roles.worst)
+        if roles.rank is not None:
+            made[roles.rank] = self._ranks(table)
         ids = {roles.set: self._sets(table)[rows]}
         for role, name in (("group", roles.group), ("time", roles.time)):
-            if name is not None:
+            if name is not None and name != roles.set:
                 ids[name] = table.ids(name, role)[rows]
         super().__init__({**made, **ids}, len(rows))
 
@@ -150,6 +155,27 @@ class LongTable(Table):
                 values[:, at] = self._filled(kind, pattern)
             elif part.kind == kind:
                 values[:, at] = part.values
+        return Column(values[self.cells.rows, self.cells.places])
+
+    def _marked(self, chosen: Int[np.ndarray, " wide"], name: str) -> Column:
+        """1 for the cells of the alternatives that a column names."""
+        self._check_available(chosen, name)
+        return Column((chosen[self.cells.rows] == self.cells.places).astype(np.float64))
+
+    def _ranks(self, table: Table) -> Column:
+        """The columns of ranks as one; an alternative without such a column was not ranked."""
+        pattern = self.layout.rank
+        assert pattern is not None
+        wide = [pattern.replace(ALT, one) for one in self.layout.alternatives]
+        if not any(name in table.names for name in wide):
+            raise InputError(
+                f"rank='{pattern}' fits no column of the alternatives "
+                f"{listed(self.layout.alternatives)}; the table has: {listed(table.names)}"
+            )
+        values = np.full((table.rows, len(wide)), np.nan)
+        for at, name in enumerate(wide):
+            if name in table.names:
+                values[:, at] = rank_column(table, name)
         return Column(values[self.cells.rows, self.cells.places])
 
     def _categories(self, parts: Sequence[Column | None], pattern: str) -> Column:
@@ -288,12 +314,13 @@ def _common_kind(wide: Sequence[str], parts: Sequence[Column | None], pattern: s
     return "number" if first is None else kinds[first]
 
 
-def _chosen(roles: Roles, table: Table, needed: bool) -> Int[np.ndarray, " rows"]:
+def _chosen(
+    roles: Roles, table: Table, role: Literal["chosen", "worst"], needed: bool
+) -> Int[np.ndarray, " rows"]:
     """The place of the alternative that each row chose, -1 where it chose none."""
-    layout, name = roles.wide, roles.chosen
+    layout, name = roles.wide, getattr(roles, role)
     assert layout is not None
-    assert name is not None
-    column = table.column(name, "chosen", as_category=True)
+    column = table.column(name, role, as_category=True)
     place = {one: at for at, one in enumerate(layout.alternatives)}
     if layout.codes:
         meaning = {plain(code): -1 if one is None else place[one] for code, one in layout.codes}

@@ -41,9 +41,11 @@ PRIOR = 3.0  # of 0.1 to 10, the best in validation on hotels, for clicks; for b
 
 
 def in_folds(choices: Choices) -> Choices:
-    """The same choices with a random fold for each set; the folds are always the same."""
-    fold = np.random.default_rng(0).integers(FOLDS, size=len(choices), dtype=np.int8)
-    return replace(choices, fold=fold)
+    """The same choices with a random fold for each set or ranking; it is always the same."""
+    units = choices.units
+    count = int(units.max(initial=-1)) + 1
+    fold = np.random.default_rng(0).integers(FOLDS, size=count, dtype=np.int8)
+    return replace(choices, fold=fold[units])
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,16 +138,19 @@ class Schema:
     @classmethod
     def fit(cls, choices: Choices) -> "Schema":
         """Learn the encoding from training data."""
-        return cls.learn(choices)[0]
+        return cls.learn(choices, worst=True)[0]
 
     @classmethod
-    def learn(cls, choices: Choices, whole: Collection[str] = ()) -> "tuple[Schema, Encoding]":
+    def learn(
+        cls, choices: Choices, whole: Collection[str] = (), worst: bool = False
+    ) -> "tuple[Schema, Encoding]":
         """Learn the encoding from training data, and see these data in it, to train a model on.
 
         No rare level of the columns ``whole`` is merged with others. The training data differ from
         what :meth:`encode` makes of them in one thing: popularity is cross-fitted, so that no set
-        sees its own choice.
+        sees its own choice. With ``worst``, some sets may have chosen the worst item.
         """
+        _check_worst(choices, worst)
         roles = choices.roles
         if roles.utility is not None:
             return cls._learn_terms(choices, roles.utility)
@@ -297,8 +302,13 @@ class Schema:
         count = sum(len(encoder.names) for encoder in self.model_items)
         return np.array([*self.scale[:count], *([1.0] if self.outside else [])])
 
-    def over(self, choices: Choices) -> Encoding:
-        """These choices in this encoding; errors name what the table lacks."""
+    def over(self, choices: Choices, worst: bool = False) -> Encoding:
+        """These choices in this encoding; errors name what the table lacks.
+
+        With ``worst``, some sets may have chosen the worst item: who asks for them must look at
+        ``Encoded.worst``.
+        """
+        _check_worst(choices, worst)
         if choices.outside and not self.outside:
             raise InputError(
                 "these choices have an outside option, but the model was trained without one; "
@@ -306,9 +316,9 @@ class Schema:
             )
         return self._seen(choices, {})
 
-    def encode(self, choices: Choices, dtype: type = np.float32) -> Encoded:
-        """Choices as numbers, all at once."""
-        return self.over(choices).encoded(dtype)
+    def encode(self, choices: Choices, dtype: type = np.float32, worst: bool = False) -> Encoded:
+        """Choices as numbers, all at once; ``worst`` is that of :meth:`over`."""
+        return self.over(choices, worst).encoded(dtype)
 
     def real_rows(self, encoded: Encoded) -> Bool[np.ndarray, " rows"]:
         """Which encoded rows are the table's: all but the outside options."""
@@ -378,6 +388,15 @@ class Schema:
         if not schema.items or {len(vector) for vector in vectors.values()} != {width}:
             raise InputError(f"there are not {width} means and scales")
         return schema
+
+
+def _check_worst(choices: Choices, taken: bool) -> None:
+    if choices.worst is not None and not taken:
+        raise InputError(
+            "some of these sets chose the worst item (worst=), which only MNL, LinearContextLogit, "
+            "WithinSetMNL, MixedLogit and models trained by gradients, such as SDA, can be fitted "
+            "to and evaluated on; for other uses give the table, or read it without worst="
+        )
 
 
 def _warn_of_merged_alternatives(encoder: Encoder, choices: Choices, levels: Sequence[str]) -> None:

@@ -25,9 +25,10 @@ def split(
         sizes: one positive share per part: fractions that add up to 1, or whole numbers such as
             (50, 25, 25), the paper's train, validation and test.
         seed: of the random order; the same seed gives the same parts.
-        by: "set" shuffles sets; "group" shuffles groups (``read(group=...)``), so that the same
-            user is never on both sides; "time" cuts in order of ``read(time=...)``, training
-            first, and never between two sets of the same moment.
+        by: "set" shuffles sets (the stages of a ranking stay together); "group" shuffles groups
+            (``read(group=...)``), so that the same user is never on both sides; "time" cuts in
+            order of ``read(time=...)``, training first, and never between two sets of the same
+            moment.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.generate("mnl", sets=100, seed=0).choices
@@ -44,9 +45,14 @@ def split(
     one_of("set", "group", "time")("by", by)
     sizes, seed = tuple(sizes), int(seed)
     if by == "set":
-        order = generator(seed).permutation(len(choices))
+        units = choices.units
+        order = generator(seed).permutation(int(units.max(initial=-1)) + 1)
         cuts = np.maximum(1, np.round(_wanted(len(order), sizes)).astype(np.int64))
-        return _taken(choices, np.split(order, cuts), sizes, f"{len(choices)} sets")
+        parts = np.split(order, cuts)
+        if choices.ranking is not None:
+            parts = [np.flatnonzero(np.isin(units, part)) for part in parts]
+        what = f"{len(order)} {'sets' if choices.ranking is None else 'rankings'}"
+        return _taken(choices, parts, sizes, what)
     if by == "group":
         _, units = np.unique(_column(choices, "group"), return_inverse=True)
         shuffled = generator(seed).permutation(int(units.max()) + 1)

@@ -25,7 +25,7 @@ from setwise.choices.features import Roles
 
 KIND = "choices"
 SUFFIX = ".setwise-data"
-PER_SET = ("chosen", "weight", "group", "time")
+PER_SET = ("chosen", "weight", "group", "time", "ranking", "worst")
 _listed = each(instance(dict, "describe a column"), least=0)
 
 
@@ -126,7 +126,7 @@ def _per_set(file: ArrayFile, choices: Choices) -> dict[str, Any]:
     context = {
         name: one.column(one.values.whole(), file) for name, one in _columns(file, "context")
     }
-    kinds = {"chosen": "i", "weight": "f", "group": "", "time": ""}
+    kinds = {"chosen": "i", "weight": "f", "group": "", "time": "", "ranking": "i", "worst": "b"}
     found: dict[str, Any] = {
         name: one.whole() for name in PER_SET for one in _there(file, name, kinds[name])
     }

@@ -16,7 +16,13 @@ from setwise.choices.layout import (
     feature_name,
     numbered,
 )
-from setwise.choices.reading import check_parts, feature_texts, read_reshaped
+from setwise.choices.reading import (
+    check_answers,
+    check_parts,
+    feature_texts,
+    group_of_stages,
+    read_reshaped,
+)
 from setwise.choices.table_files import CsvFormat
 from setwise.choices.tables import Table, listed, open_table, require_column
 from setwise.choices.validation import Irregular
@@ -29,6 +35,8 @@ def read_wide(
     table: Any,
     *,
     chosen: str | None = None,
+    rank: str | None = None,
+    worst: str | None = None,
     items: Patterns,
     alternatives: Alternatives | None = None,
     available: str | None = None,
@@ -52,6 +60,11 @@ def read_wide(
         table: a path to Parquet or CSV, a Polars or pandas frame, or a mapping of arrays.
         chosen: the column that says which alternative was chosen: its name, its number, or a code
             that ``alternatives`` explains; leave it out for prediction.
+        rank: instead of ``chosen``, the pattern of the columns with the rank of each alternative,
+            such as "rank_{alt}": 1 for the best, 2 for the next, and so on; empty for alternatives
+            that were not ranked. See ``rank`` of :func:`setwise.read`.
+        worst: the column that says which alternative is the worst, where ``chosen`` says which is
+            the best. See ``worst`` of :func:`setwise.read`.
         items: patterns of columns, with ``{alt}`` where the alternative stands. "price.{alt}"
             gives the feature price; ``{"time": "{alt}_TT"}`` names it. Expressions around a
             pattern are those of :func:`setwise.read`: "log(price.{alt})".
@@ -65,7 +78,8 @@ def read_wide(
         set: a column with the id of each choice; by default the number of the row, from 0.
         context: features of the whole row (the person, the trip).
         weight: a column with a positive weight per row.
-        group: a column with the person, who may choose several times.
+        group: a column with the person, who may choose several times. With ``rank`` or ``worst``
+            each row is a person by default.
         time: a column to split by time.
         on_none: rows that chose no alternative (missing, 0, empty or None by ``alternatives``):
             "error", "drop", or "outside" (an outside option joins every set).
@@ -87,28 +101,38 @@ def read_wide(
     number(least=0, below=1)("rare", rare)
     optional(number())("fill", fill)
     opened = open_table(table, CsvFormat(sep, decimal, encoding))
-    taken = {"chosen": chosen, "set": set, "weight": weight, "group": group, "time": time}
+    taken = {
+        "chosen": chosen, "worst": worst, "set": set, "weight": weight, "group": group,
+        "time": time,
+    }  # fmt: skip
     for role, name in taken.items():
         optional(text)(role, name)
         if name is not None:
             require_column(name, role, opened.names, opened.native)
     around = tuple(Feature.asked(one, opened.names) for one in feature_texts("context", context))
     features = _features(items, opened.names)
-    _check_available_pattern(available)
+    _check_pattern("available", available, "{alt}_AV")
+    _check_pattern("rank", rank, "rank_{alt}")
     others = [*taken.values(), *(one.column for one in around)]
     patterns = [feature.column for feature in features.values()]
     names, named, codes = _alternatives(alternatives, patterns, opened, others)
     layout = WideLayout(
         tuple(names), tuple(zip(features, patterns, strict=True)), available, fill, codes,
-        has_set=set is not None,
+        has_set=set is not None, rank=rank,
     )  # fmt: skip
     used = [*features, *(name for name in others if name is not None)]
     own = set or _free("row", [*used, *opened.names])
     label = _free("alternative", [*used, own, *opened.names]) if named else None
     found = tuple(replace(feature, column=name) for name, feature in features.items())
-    roles = Roles(own, chosen, found, around, weight, group, time, label, wide=layout)
+    ranks = None if rank is None else _free("rank", [*used, own, *opened.names])
+    person = group_of_stages(own, ranks, worst, group)
+    roles = Roles(
+        own, chosen, found, around, weight, person, time, label, wide=layout, rank=ranks,
+        worst=worst,
+    )  # fmt: skip
     _check_names(features, others)
     check_parts(roles)
+    check_answers(roles, irregular)
     return read_reshaped(roles, opened, irregular, rare)
 
 
@@ -147,12 +171,12 @@ def _features(items: Any, names: Sequence[str]) -> dict[str, Feature]:
     return found
 
 
-def _check_available_pattern(available: Any) -> None:
-    optional(text)("available", available)
-    if available is not None and available.count(ALT) != 1:
+def _check_pattern(name: str, pattern: Any, example: str) -> None:
+    optional(text)(name, pattern)
+    if pattern is not None and pattern.count(ALT) != 1:
         raise InputError(
-            f"available='{available}' must have {ALT} once, where the alternative stands, such as "
-            "'{alt}_AV'"
+            f"{name}='{pattern}' must have {ALT} once, where the alternative stands, such as "
+            f"'{example}'"
         )
 
 

@@ -17,8 +17,10 @@ from setwise.cli.source import (
     CONTEXT_HELP,
     FILL_HELP,
     ITEMS_HELP,
+    RANK_HELP,
     SET_HELP,
     TABLE_HELP,
+    WORST_HELP,
     Decimal,
     Encoding,
     Json,
@@ -37,6 +39,8 @@ def check(
     table: Annotated[str, typer.Argument(help=TABLE_HELP)],
     set: Annotated[str | None, typer.Option(help=SET_HELP)] = None,
     chosen: Annotated[str | None, typer.Option(help=CHOSEN_HELP)] = None,
+    rank: Annotated[str | None, typer.Option(help=RANK_HELP)] = None,
+    worst: Annotated[str | None, typer.Option(help=WORST_HELP)] = None,
     items: Annotated[str | None, typer.Option(help=ITEMS_HELP)] = None,
     context: Annotated[str | None, typer.Option(help=CONTEXT_HELP)] = None,
     alternative: Annotated[str | None, typer.Option(help=ALTERNATIVE_HELP)] = None,
@@ -66,7 +70,9 @@ def check(
     if report is not None:
         check_writable(report, [table], ".html")
     opened, roles = _opened(table, csv_format(table, sep, decimal, encoding))
-    given = {"set": set, "chosen": chosen, "alternative": alternative}
+    given = {
+        "set": set, "chosen": chosen, "rank": rank, "worst": worst, "alternative": alternative,
+    }  # fmt: skip
     roles |= {name: value for name, value in given.items() if value is not None}
     features = {"items": items, "context": context}
     roles |= {name: expressions(name, text) for name, text in features.items() if text is not None}

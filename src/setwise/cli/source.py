@@ -78,6 +78,14 @@ CHOSEN_HELP = (
     "Column that is 1 for the chosen item and 0 for the others; in a wide table, the chosen "
     "alternative."
 )
+RANK_HELP = (
+    "Column with the rank of each item, 1 for the best, empty if it was not ranked; instead of "
+    "--chosen. In a wide table, a pattern of columns, such as 'rank_{alt}'."
+)
+WORST_HELP = (
+    "Column that is 1 for the worst item and 0 for the others, where --chosen marks the best; in a "
+    "wide table, the worst alternative."
+)
 CONTEXT_HELP = "Features of the whole set, separated by commas."
 MAX_SETS_HELP = "Use a random sample of this many sets. Default: all sets."
 LIKE_HELP = (
@@ -113,7 +121,7 @@ SPLIT_BY_HELP = (
 )
 
 
-ROLES = ("set", "chosen", "weight", "group", "time", "alternative")
+ROLES = ("set", "chosen", "rank", "worst", "weight", "group", "time", "alternative")
 OF_WIDE = ("alternatives", "available", "fill")
 
 
@@ -124,6 +132,8 @@ class Source:
     table: Annotated[str, typer.Argument(help=TABLE_HELP)]
     set: Annotated[str | None, typer.Option(help=SET_HELP)] = None
     chosen: Annotated[str | None, typer.Option(help=CHOSEN_HELP)] = None
+    rank: Annotated[str | None, typer.Option(help=RANK_HELP)] = None
+    worst: Annotated[str | None, typer.Option(help=WORST_HELP)] = None
     items: Annotated[str | None, typer.Option(help=ITEMS_HELP)] = None
     context: Annotated[str | None, typer.Option(help=CONTEXT_HELP)] = None
     alternative: Annotated[str | None, typer.Option(help=ALTERNATIVE_HELP)] = None
@@ -229,7 +239,7 @@ class Source:
             return read_wide(table, **given | wide, on_none=self.on_none, rare=self.rare)
         roles |= given
         for name in ("set", "chosen"):
-            if name not in roles:
+            if name not in roles and not (name == "chosen" and "rank" in roles):
                 raise InputError(
                     f"--{name} is missing: name the {name} column of {self.table}"
                     f"{suggestion(table, self.table)}"
@@ -243,7 +253,7 @@ class Source:
         """Refuse options that are for long tables, and a wide table that says nothing."""
         from setwise._errors import InputError
 
-        if self.chosen is None:
+        if self.chosen is None and self.rank is None:
             raise InputError(f"--chosen is missing: name the choice column of {self.table}")
         for name in ("alternative", "on_multiple", "on_duplicate"):
             if getattr(self, name) not in (None, "error"):

@@ -394,6 +394,11 @@ def counterfactual(
     True
     """
     choices = estimator.as_choices(data)
+    if choices.ranking is not None:
+        raise InputError(
+            "these choices are the stages of rankings, in which an item is there several times; "
+            "give the table that they were read from"
+        )
     changes = tuple(change) if isinstance(change, Sequence) else (change,)
     names = {name for one in changes for name in one.columns}
     names |= set() if by is None else {by} if isinstance(by, str) else set(by)

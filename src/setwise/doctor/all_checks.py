@@ -10,7 +10,16 @@ import numpy as np
 from setwise._arguments import callback, checked, columns, each, optional, text
 from setwise._errors import InputError
 from setwise._executor import in_threads
-from setwise.choices import Choices, Feature, Roles, open_choices, open_table, read_wide, verify
+from setwise.choices import (
+    Choices,
+    Feature,
+    Roles,
+    open_choices,
+    open_table,
+    read,
+    read_wide,
+    verify,
+)
 from setwise.choices.layout import ALT
 from setwise.choices.reading import asked_roles, check_roles
 from setwise.choices.stored import SUFFIX
@@ -70,6 +79,8 @@ COLUMN_CHECKS: tuple[Callable[[ExaminedFeature], Iterator[Finding]], ...] = (
 @checked(
     set=optional(text),
     chosen=optional(text),
+    rank=optional(text),
+    worst=optional(text),
     context=each(text, least=0),
     alternative=optional(text),
     on_column=optional(callback),
@@ -79,6 +90,8 @@ def examine(
     *,
     set: str | None = None,
     chosen: str | None = None,
+    rank: str | None = None,
+    worst: str | None = None,
     items: Sequence[str] | Mapping[str, str] | None = None,
     context: Sequence[str] = (),
     alternative: str | None = None,
@@ -98,6 +111,8 @@ def examine(
             file, whose checksums are verified (it knows its columns' roles).
         set: the column that names the choice set of each row.
         chosen: the 0/1 column that marks the chosen item.
+        rank: the column of ranks, as ``read`` takes it; leaks are looked for in every stage.
+        worst: the 0/1 column that marks the worst item; leaks are looked for among the best.
         items: features of items, as names or expressions; by default every other column.
         context: features of the whole set.
         alternative: the column that names the alternative of each row.
@@ -113,10 +128,11 @@ def examine(
     """
     tell = on_column or (lambda name, done, of: None)
     stored = isinstance(table, (str, Path)) and Path(table).suffix.lower() == SUFFIX
-    if (stored or isinstance(table, Choices)) and any((set, chosen, items, context)):
+    if (stored or isinstance(table, Choices)) and any((set, chosen, rank, worst, items, context)):
         label = table if stored else "a Choices"
         raise InputError(
-            f"{label} knows the roles of its columns; leave set, chosen, items and context out"
+            f"{label} knows the roles of its columns; leave set, chosen, rank, worst, items and "
+            "context out"
         )
     if isinstance(table, Choices):
         return _examine_choices(table, "choices", tell)
@@ -125,10 +141,15 @@ def examine(
         return _examine_choices(open_choices(table), str(table), tell)
     given = {"alternatives": alternatives, "available": available, "fill": fill}
     if is_wide_request(items, given):
-        asked = {"set": set, "chosen": chosen, "items": items, "context": context, **given}
-        return _examine_wide(table, asked, tell)
+        asked = {"set": set, "chosen": chosen, "rank": rank, "worst": worst, "items": items,
+                 "context": context, **given}  # fmt: skip
+        return _examine_read(read_wide, table, asked, tell)
     if isinstance(items, Mapping):
         raise InputError("items= as a mapping is for wide tables; its patterns have {alt}")
+    if set is not None and (rank is not None or worst is not None):
+        asked = {"set": set, "chosen": chosen, "rank": rank, "worst": worst, "items": items,
+                 "context": context, "alternative": alternative}  # fmt: skip
+        return _examine_read(read, table, asked, tell)
     source = open_source(table)
     if set is None or chosen is None:
         role = "set" if set is None else "chosen"
@@ -188,20 +209,23 @@ def is_wide_request(items: Any, given: Mapping[str, Any]) -> bool:
     return False
 
 
-def _examine_wide(table: Any, asked: dict[str, Any], tell: OnColumn) -> Examination:
-    """What reading refuses in a wide table, and what is suspicious in its choices."""
+def _examine_read(
+    reader: Callable[..., Choices], table: Any, asked: dict[str, Any], tell: OnColumn
+) -> Examination:
+    """What reading refuses in a wide or ranked table, and what is suspicious in its choices."""
     label = str(table) if isinstance(table, (str, Path)) else "a table"
     opened, findings = open_table(table), []
     for on_none in ("error", "drop"):
         try:
-            choices = read_wide(opened, **asked, on_none=on_none)
+            choices = reader(opened, **asked, on_none=on_none)
         except InputError as error:
-            if error.row is None:
+            if error.row is None and error.set is None:
                 raise  # about the arguments
             message, _, remedy = str(error).rpartition("; ")
-            findings.append(
-                Finding("error", "wide-table", message, remedy, error.column, (error.row,))
-            )
+            code = "wide-table" if reader is read_wide else "ranking"
+            rows = () if error.row is None else (error.row,)
+            sets = () if error.set is None else (str(error.set),)
+            findings.append(Finding("error", code, message, remedy, error.column, rows, sets))
         else:
             found = _examine_choices(choices, label, tell)
             findings += [
@@ -267,6 +291,7 @@ def _examine_choices(choices: Choices, label: str, tell: OnColumn) -> Examinatio
         taken = int((choices.chosen < sizes).sum())  # elsewhere, the outside option was taken
     numbers = summary(sizes, taken, rows, len(roles.items) + len(roles.context))
     findings = []
+    choices = choices.of_best()
     step = -(-rows // MOST_ROWS)
     if step > 1:
         findings.append(

@@ -71,6 +71,9 @@ class Estimator(BaseEstimator):
     TAKES_FIXED: ClassVar[bool] = False
     """Whether a utility may give some of its coefficients."""
 
+    TAKES_WORST: ClassVar[bool] = False
+    """Whether some sets may have chosen the worst item."""
+
     schema_: Schema
     model_: Model
 
@@ -252,7 +255,8 @@ class Estimator(BaseEstimator):
         if choices.chosen is None:
             raise InputError("these choices do not say what was chosen; read them with chosen=")
         outcomes = []
-        for part in self.encoded_parts(choices):
+        for block in self.schema_.over(choices, self.TAKES_WORST).blocks():
+            part = block.encoded()
             assert part.chosen is not None
             outcomes.append(
                 Outcomes.of(self.row_log_probabilities(part), part.offsets, part.chosen)
@@ -390,13 +394,17 @@ class Estimator(BaseEstimator):
     def encoded_parts(self, choices: Choices) -> Iterator[Encoded]:
         """The choices as the numbers that the model sees, in parts that bound the memory.
 
-        Where the model has an outside option, it is the last row of each set.
+        Where the model has an outside option, it is the last row of each set. Probabilities are
+        those of being chosen as the best, also where the worst was asked for.
         """
+        if choices.worst is not None:
+            choices = replace(choices, chosen=None, worst=None)
         return (part.encoded() for part in self.schema_.over(choices).blocks())
 
     def row_log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
         """log P(x | s) of every encoded row, outside options included.
 
+        In sets that chose the worst item, P is that of being the worst.
         An estimator without a JAX model overrides this method.
         """
         return row_log_probabilities(self.model_, encoded)

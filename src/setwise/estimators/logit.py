@@ -61,6 +61,7 @@ class ConvexLogit(Estimated):
     (without the penalty), ``null_log_likelihood_``, ``iterations_``, ``converged_``, ``sets_``.
     """
 
+    TAKES_WORST: ClassVar = True
     CHECKS: ClassVar = {"l2": or_word("loo", or_word("validation", number(least=0)))}
     FITTED: ClassVar = {"l2": 0.0}
 
@@ -128,10 +129,10 @@ class ConvexLogit(Estimated):
 
     def _learned(self, choices: Choices) -> tuple[Schema, Encoded, Float[np.ndarray, " p"]]:
         """The schema of training sets, their columns phi, and what one unit of each is."""
-        schema, seen = Schema.learn(with_utility(choices, self.utility))
+        schema, seen = Schema.learn(with_utility(choices, self.utility), worst=True)
         encoded = with_mean_weight(with_fixed(seen.encoded(np.float64), schema))
         columns, scale = self._columns(encoded, schema)
-        return schema, replace(encoded, items=columns), scale
+        return schema, replace(encoded, items=columns).mirrored(), scale
 
     def _strength(
         self,
@@ -149,9 +150,9 @@ class ConvexLogit(Estimated):
         if validation is None:
             train, validation = held_out(choices, seed=0)
             schema, data, scale = self._learned(train)
-        valid = with_fixed(schema.encode(validation, np.float64), schema)
+        valid = with_fixed(schema.encode(validation, np.float64, worst=True), schema)
         columns, unit = self._columns(valid, schema)
-        return by_validation(data, replace(valid, items=columns * (unit / scale)))
+        return by_validation(data, replace(valid, items=columns * (unit / scale)).mirrored())
 
     def solve(self, schema: Schema, train: Encoded, valid: Encoded) -> Float[np.ndarray, " sets"]:
         """Learn coefficients alone from encoded sets; ``valid`` chooses the penalty.

@@ -355,7 +355,8 @@ def with_mean_weight(data: Encoded) -> Encoded:
 def constants_only(choices: Choices, data: Encoded) -> tuple[float | None, int]:
     """log L of a logit with constants of the alternatives alone, and how many they are.
 
-    None and 0 where alternatives have no names. With a_k the constant of alternative k,
+    None and 0 where alternatives have no names, or sets chose the worst item. With a_k the constant
+    of alternative k,
 
         log L = sum over sets of weight * (a_chosen - log sum over k in s of exp a_k).
 
@@ -363,7 +364,7 @@ def constants_only(choices: Choices, data: Encoded) -> tuple[float | None, int]:
     has no finite constant: log L is then the limit, up to rounding.
     """
     name = choices.roles.alternative
-    if name is None:
+    if name is None or choices.worst is not None:
         return None, 0
     codes = np.concatenate([block.columns[name].values for block in choices.blocks()])
     codes = codes.astype(np.int64)

@@ -62,10 +62,10 @@ class MixedLogit(Estimated):
 
         P(choices of a person) = E over beta of prod over sets s of softmax over s of < beta, x >
 
-    A person is a ``group`` of :func:`setwise.read`; without one each set is a person. The integral
-    is a mean over draws, the same at every step. Newton's method with exact derivatives in a trust
-    region finds the maximum, and the inverse of the exact Hessian gives standard errors. Columns
-    that the MNL cannot identify have coefficient 0.
+    A person is a ``group`` of :func:`setwise.read`; without one each set, or ranking, is a person.
+    The integral is a mean over draws, the same at every step. Newton's method with exact
+    derivatives in a trust region finds the maximum, and the inverse of the exact Hessian gives
+    standard errors. Columns that the MNL cannot identify have coefficient 0.
 
     Predictions are for people who are not known: they average over 256 points of the distribution.
     :meth:`individual_coefficients` gives what the choices of a person say about that person.
@@ -106,6 +106,7 @@ class MixedLogit(Estimated):
         "random": optional(by_name(one_of(*STANDARD))), "correlated": flag, "draws": whole(),
         "sampling": one_of(*SAMPLINGS), "utility": is_utility, "seed": check_seed,
     }  # fmt: skip
+    TAKES_WORST: ClassVar = True
     ARRAYS = ("coef", "cholesky", "signs", "identified")
 
     coef_: Float[np.ndarray, " d"]
@@ -137,8 +138,8 @@ class MixedLogit(Estimated):
         checkpoint: Path | None,
         progress: bool | None,
     ) -> None:
-        schema, seen = Schema.learn(with_utility(choices, self.utility))
-        data = _without_context(with_mean_weight(seen.encoded(np.float64)))
+        schema, seen = Schema.learn(with_utility(choices, self.utility), worst=True)
+        data = _for_likelihood(seen.encoded(np.float64))
         tastes = self._tastes(schema)
         means = data.items.copy()
         means[:, [p for p, k in zip(*tastes, strict=True) if k == "component"]] = 0
@@ -345,7 +346,7 @@ class MixedLogit(Estimated):
         )  # fmt: skip
 
     def _encoded(self, choices: Choices) -> Encoded:
-        return _without_context(with_mean_weight(self.schema_.encode(choices, np.float64)))
+        return _for_likelihood(self.schema_.encode(choices, np.float64, worst=True))
 
     def individual_coefficients(self, choices: Choices | None = None) -> Any:
         """What the choices of each person say about that person's coefficients.
@@ -385,6 +386,10 @@ class MixedLogit(Estimated):
         spread = self._tastes(self.schema_).places
         table |= {f"sd({self.feature_names_[p]})": errors[:, p] / scale[p] for p in spread}
         return pl.DataFrame(table)
+
+    def row_log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
+        # Whose worst item is asked for has minus the utility of each taste, not of their mixture.
+        return super().row_log_probabilities(encoded.mirrored())
 
     def _model(self) -> Mixture:
         """A mixture of logits, one for each point of the distribution of tastes."""
@@ -426,5 +431,6 @@ def _check_weights(data: Encoded, people: Int[np.ndarray, " sets"]) -> None:
         )
 
 
-def _without_context(data: Encoded) -> Encoded:
-    return replace(data, context=np.zeros((len(data), 0)))
+def _for_likelihood(data: Encoded) -> Encoded:
+    """Without context, and with weights of mean 1; every set chose the best of its items."""
+    return with_mean_weight(replace(data, context=np.zeros((len(data), 0))).mirrored())

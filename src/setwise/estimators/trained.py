@@ -60,8 +60,11 @@ class TrainedEstimator(Estimator):
     ``best_epoch_``, ``interrupted_`` (Ctrl-C ended training; the model is the best until then).
     An ensemble has a list of histories and of best epochs, one per member, and ``weights_``: how
     much each member counts.
+
+    Sets that chose the worst item (``worst=`` of :func:`setwise.read`) count with minus the scores.
     """
 
+    TAKES_WORST: ClassVar = True
     CHECKS: ClassVar[Mapping[str, Check]] = {
         "training": instance(Training, "write training=setwise.Training(epochs=20)"),
         "ensemble": whole(),
@@ -146,8 +149,9 @@ class TrainedEstimator(Estimator):
         if validation is None:
             choices, validation = self.parts_of_fit(choices)
         assert validation is not None
-        schema, seen = Schema.learn(choices)
-        task = Task(resident_or_streamed(seen), resident_or_streamed(schema.over(validation)))
+        schema, seen = Schema.learn(choices, worst=True)
+        valid = schema.over(validation, worst=True)
+        task = Task(resident_or_streamed(seen), resident_or_streamed(valid))
         members = self.members()
         fits: list[Fit | None]
         with training_bar(type(self).__name__, members, progress) as bar:
@@ -302,10 +306,10 @@ def fit_together(
     if any((one.blueprint, one.sizes()) != (blueprint, sizes) for one in each_with):
         raise InputError("the estimators are of different kinds or sizes; fit each kind by itself")
     fitted = [clone(one).set_params(seed=seed) for one, seed in zip(each_with, seeds, strict=True)]
-    learned = [Schema.learn(trainable(train)) for train, _ in parts]
+    learned = [Schema.learn(trainable(train), worst=True) for train, _ in parts]
     valid = [comparable(trainable(valid, "validation"), train) for train, valid in parts]
     tasks = [
-        Task(seen.encoded(), schema.encode(sets))
+        Task(seen.encoded(), schema.encode(sets, worst=True))
         for (schema, seen), sets in zip(learned, valid, strict=True)
     ]
     members = [member for task, one in enumerate(fitted) for member in one.members(task)]

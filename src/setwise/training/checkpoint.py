@@ -34,6 +34,7 @@ def fingerprint(model: Model | None, data: Iterable[Encoded | Encoding], setting
         for part in _encoded(one):
             for array in (part.items, part.context, part.offsets, part.chosen, part.weight):
                 digest.update(b"none" if array is None else np.ascontiguousarray(array).tobytes())
+            digest.update(b"" if part.worst is None else part.worst.tobytes())
     return digest.hexdigest()
 
 

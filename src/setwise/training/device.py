@@ -21,6 +21,8 @@ class DeviceData(NamedTuple):
     sizes: Int[Array, " sets"]
     chosen: Int[Array, " sets"]
     weight: Float[Array, " sets"]
+    sign: Float[Array, " sets"] | None = None
+    """-1 for sets that chose the worst item, 1 for others; None: no set did."""
 
 
 class DeviceShape(NamedTuple):
@@ -49,6 +51,9 @@ def to_device(
         sizes=_padded([part.sizes.astype(np.int32) for part in parts], sets),
         chosen=_padded([_chosen(part) for part in parts], sets),
         weight=_padded([_weight(part, mean_weight).astype(dtype) for part in parts], sets),
+        sign=None
+        if all(part.worst is None for part in parts)
+        else _padded([_sign(part).astype(dtype) for part in parts], sets),
     )
 
 
@@ -76,6 +81,21 @@ def gather(
     return jnp.concatenate([items, context], -1), present
 
 
+def set_scores(
+    score: Callable[..., Float[Array, " n"]],
+    data: DeviceData,
+    sets: Int[Array, " batch"],
+    *seen: Any,
+) -> Float[Array, "batch n"]:
+    """The scores by which the items of these sets are chosen.
+
+    Who chooses the worst item does so by minus the score. ``seen`` are the items of the sets, which
+    of them are present, and what else the function of one set takes.
+    """
+    scores = jax.vmap(score)(*seen)
+    return scores if data.sign is None else scores * data.sign[sets][:, None]
+
+
 def map_sets(
     function: Callable[[Items, Mask], Any],
     data: DeviceData,
@@ -93,6 +113,10 @@ def map_sets(
 def _chosen(part: Encoded) -> Int[np.ndarray, " sets"]:
     chosen = np.zeros(len(part)) if part.chosen is None else part.chosen
     return chosen.astype(np.int32)
+
+
+def _sign(part: Encoded) -> Float[np.ndarray, " sets"]:
+    return np.ones(len(part)) if part.worst is None else np.where(part.worst, -1.0, 1.0)
 
 
 def _weight(part: Encoded, mean: float | None) -> Float[np.ndarray, " sets"]:

@@ -22,9 +22,9 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Bool, Int, UInt32
 
 from setwise import _masked
-from setwise._types import Array, Float, Items, Key, Mask, Scores
+from setwise._types import Array, Float, Key
 from setwise.models import Dropout, Model
-from setwise.training.device import DeviceData, gather, map_sets
+from setwise.training.device import DeviceData, gather, set_scores
 from setwise.training.options import OBJECTIVES
 from setwise.training.processes import AXIS
 
@@ -278,12 +278,12 @@ def _gradient(
     def mean_loss(model: Model) -> Float[Array, ""]:
         keep = hyper.keep
         if noise is None or keep is None:
-            scores = jax.vmap(model.scores)(items, present)
+            scores = set_scores(model.scores, data, sets, items, present)
         else:
             keys = jax.random.split(noise, program.together or len(sets))
             keys = keys if places is None else keys[places]
             dropout = jax.vmap(lambda k: Dropout(k, keep))(keys)
-            scores = jax.vmap(model.scores)(items, present, dropout)
+            scores = set_scores(model.scores, data, sets, items, present, dropout)
         losses = jax.vmap(OBJECTIVES[program.objective])(scores, present, data.chosen[sets])
         return losses @ weight
 
@@ -329,7 +329,8 @@ def _sums(
 ) -> tuple[Float[Array, ""], Float[Array, ""]]:
     sets = jnp.maximum(batch, 0)
     items, present = gather(data, sets, width)
-    scores = jax.vmap(_masked.log_softmax)(jax.vmap(model.scores)(items, present), present)
+    scores = set_scores(model.scores, data, sets, items, present)
+    scores = jax.vmap(_masked.log_softmax)(scores, present)
     ofchosen = jnp.take_along_axis(scores, data.chosen[sets][:, None], 1)
     # Ties count as the expectation under random tie-breaking, as in setwise.metrics.
     ahead = (scores > ofchosen).any(1)
@@ -347,7 +348,10 @@ def log_probabilities(
 ) -> Float[Array, "steps batch n"]:
     """log P(x | s) for these sets, batch after batch; minus infinity where there is no item."""
 
-    def of_one_set(items: Items, present: Mask) -> Scores:
-        return _masked.log_softmax(model.scores(items, present), present)
+    def of_batch(batch: Int[Array, " batch"]) -> Float[Array, "batch n"]:
+        real = jnp.maximum(batch, 0)
+        items, present = gather(data, real, width)
+        scores = set_scores(model.scores, data, real, items, present)
+        return jax.vmap(_masked.log_softmax)(scores, present)
 
-    return map_sets(of_one_set, data, sets, width)
+    return jax.lax.map(of_batch, sets)

@@ -180,6 +180,7 @@ def _sets(encoded: Encoded, begin: int, end: int) -> Encoded:
         encoded.offsets[begin : end + 1] - first,
         None if encoded.chosen is None else encoded.chosen[begin:end],
         None if encoded.weight is None else encoded.weight[begin:end],
+        worst=None if encoded.worst is None else encoded.worst[begin:end],
     )
 
 

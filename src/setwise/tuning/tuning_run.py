@@ -56,9 +56,9 @@ class TuningRun:
         check_space(self._space, model)
         self.model, self.seeds, self.tuning = model, list(seeds), tuning
         self.measure = measure_of(model)
-        learned = [Schema.learn(trainable(train)) for train, _ in parts]
+        learned = [Schema.learn(trainable(train), worst=True) for train, _ in parts]
         tasks = [
-            Task(train.encoded(), schema.encode(trainable(valid)))
+            Task(train.encoded(), schema.encode(trainable(valid), worst=True))
             for (schema, train), (_, valid) in zip(learned, parts, strict=True)
         ]
         self._trials: PopulationTrials | SeparateTrials
