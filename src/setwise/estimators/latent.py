@@ -20,8 +20,8 @@ from setwise.choices import Choices, Encoded, Schema, Utility
 from setwise.estimators.base import held_out
 from setwise.estimators.class_data import ClassColumns, class_columns, learned, people_in
 from setwise.estimators.degenerate import flaws
+from setwise.estimators.known_people import KnowsPeople, Points, Posterior
 from setwise.estimators.maximum_likelihood import (
-    Estimated,
     Remarks,
     check_identified,
     is_utility,
@@ -77,7 +77,7 @@ class _Solution:
         return count - 2 * self.found.log_likelihood
 
 
-class LatentClass(Estimated):
+class LatentClass(KnowsPeople):
     """Latent classes: each person is of one of a few kinds, which choose by logits of their own.
 
         P(choices of n) = sum_k pi_k(z_n) product over the sets t of n of P_k(chosen | s_t),
@@ -86,7 +86,7 @@ class LatentClass(Estimated):
     Where the person of each set is known (``group=`` of :func:`setwise.read`), all choices of a
     person are of one class. Else each set counts as a person of its own. Predictions are for new
     people: P(x | s) = sum_k pi_k(z) P_k(x | s). :meth:`membership_probabilities` says to which
-    class people belong who have chosen.
+    class people belong who have chosen, and :meth:`predict_known` predicts what they choose next.
 
     Short runs of EM from several random starts, on a sample, find promising regions; a trust region
     on the exact likelihood of all sets finds the maximum in them. Each start that is among the two
@@ -243,6 +243,13 @@ class LatentClass(Estimated):
         import polars as pl
 
         choices = self.as_choices(data)
+        found = self.posterior(choices)
+        columns = {found.column: found.people}
+        columns |= {f"class {k}": one for k, one in enumerate(found.weights.T, 1)}
+        return pl.DataFrame(columns)
+
+    def posterior(self, choices: Choices) -> Posterior:
+        """The classes of people; before any choice where it is not known."""
         encoded = self.schema_.encode(choices, np.float64)
         people = people_in(choices, self._columns, encoded, self.PANELS)
         if choices.chosen is None:
@@ -250,13 +257,17 @@ class LatentClass(Estimated):
         else:
             likelihood = ClassLikelihood(self._columns.utility(encoded), people, self._layout)
             found = likelihood.posterior(self._standardised())
-        in_panels = self.PANELS and choices.group is not None
-        name = choices.roles.group if in_panels else choices.roles.set
-        ids = choices.group if in_panels else choices.set_ids
+        of_people = self.PANELS and choices.group is not None
+        column = choices.roles.group if of_people else choices.roles.set
+        ids = choices.group if of_people else choices.set_ids
         assert ids is not None
-        columns = {name or "person": ids[people.first]}
-        columns |= {f"class {k}": one for k, one in enumerate(found.T, 1)}
-        return pl.DataFrame(columns)
+        points = self.population()[0]
+        return Posterior(column or "person", ids[people.first], of_people, found, lambda _: points)
+
+    def population(self) -> tuple[Points, Float[np.ndarray, " points"]]:
+        points = np.zeros((len(self.schema_.item_names), self.classes_))
+        points[self._columns.of_utility] = (self.coef_ * self._columns.scale).T
+        return points, self.shares_
 
     def coefficient_places(self) -> Int[np.ndarray, "k d"]:
         """Where each class's coefficients stand in ``parameters_``."""
@@ -421,7 +432,7 @@ class LatentClass(Estimated):
     def _model(self) -> Mixture:
         columns, width = self._columns, self.schema_.width
         theta = np.zeros((width, self.classes_), np.float32)
-        theta[columns.of_utility] = (self.coef_ * columns.scale).T
+        theta[: len(self.schema_.item_names)] = self.population()[0]
         gamma, known = self._gamma(), bool(columns.known_names)
         arrays = {"theta": theta, "logits": gamma[:, 0].astype(np.float32)}
         if known:

@@ -1,15 +1,15 @@
 """The mixed logit with random coefficients over panels, by maximum simulated likelihood."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from jax import random as keys
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Float32, Int
 from sklearn.exceptions import ConvergenceWarning
 
 from setwise import _segments
@@ -18,8 +18,8 @@ from setwise._arguments import seed as check_seed
 from setwise._errors import InputError
 from setwise._tensorfile import with_arrays
 from setwise.choices import Choices, Encoded, Schema, Utility
+from setwise.estimators.known_people import KnowsPeople, Points, Posterior
 from setwise.estimators.maximum_likelihood import (
-    Estimated,
     Remarks,
     check_identified,
     is_utility,
@@ -37,9 +37,10 @@ from setwise.training import Optimum, maximise
 from setwise.training.covariances import Resampling
 from setwise.training.draws import SAMPLINGS, STANDARD, standard_draws
 from setwise.training.likelihood import Maximum, climb
-from setwise.training.simulated import Simulated, TasteLayout
+from setwise.training.simulated import Simulated, TasteLayout, tastes
 
 NODES = 256  # points of the distribution of tastes that predictions average over
+POPULATION = 4096  # points of the distribution, where it is drawn or averaged for people to read
 SPREAD = 0.3  # where the search starts: utilities of one column differ by so much
 LEAST = 0.1  # the smallest coefficient, in the same units, that a log-normal one starts from
 SIGNS: Mapping[str, int] = {"lognormal": 1, "-lognormal": -1}
@@ -57,7 +58,7 @@ class Tastes(NamedTuple):
     kinds: tuple[str, ...]
 
 
-class MixedLogit(Estimated):
+class MixedLogit(KnowsPeople):
     """Mixed logit (Train 2009): every person has coefficients of their own, drawn from a law.
 
         P(choices of a person) = E over beta of prod over sets s of softmax over s of < beta, x >
@@ -68,6 +69,7 @@ class MixedLogit(Estimated):
     standard errors. Columns that the MNL cannot identify have coefficient 0.
 
     Predictions are for people who are not known: they average over 256 points of the distribution.
+    :meth:`predict_known` is for people whose choices are known, and
     :meth:`individual_coefficients` gives what the choices of a person say about that person.
 
     Memory is 4 bytes × people × random coefficients × draws, and 8 bytes × rows × columns.
@@ -145,8 +147,8 @@ class MixedLogit(Estimated):
         means[:, [p for p, k in zip(*tastes, strict=True) if k == "component"]] = 0
         mnl = maximise(replace(data, items=means))
         check_identified(schema.item_names, mnl.identified)
-        likelihood = self._likelihood(schema, data, _people(choices))
         self.schema_ = schema
+        likelihood = self._likelihood(schema, data, _people(choices))
         found, free = self._climbed(likelihood, mnl, data, tastes)
         rows, columns = self._entries(len(tastes.places))
         diagonal = found.parameters[len(schema.item_names) :][rows == columns]
@@ -220,10 +222,12 @@ class MixedLogit(Estimated):
         self, schema: Schema, data: Encoded, people: Int[np.ndarray, " sets"]
     ) -> Simulated:
         _check_weights(data, people)
-        count = int(people.max()) + 1
-        kinds = self._tastes(schema).kinds
-        z = standard_draws(kinds, count, self.draws, self.sampling, self.seed)
+        z = self._draws(int(people.max()) + 1)
         return Simulated(data, people, self._layout(schema), z)
+
+    def _draws(self, people: int) -> Float32[np.ndarray, "people k draws"]:
+        kinds = self._tastes(self.schema_).kinds
+        return standard_draws(kinds, people, self.draws, self.sampling, self.seed)
 
     def _climbed(
         self, likelihood: Simulated, mnl: Optimum, data: Encoded, tastes: Tastes
@@ -348,44 +352,37 @@ class MixedLogit(Estimated):
     def _encoded(self, choices: Choices) -> Encoded:
         return _for_likelihood(self.schema_.encode(choices, np.float64, worst=True))
 
-    def individual_coefficients(self, choices: Choices | None = None) -> Any:
-        """What the choices of each person say about that person's coefficients.
-
-        A Polars table with a row per person: the mean and the standard deviation of the
-        coefficients over the distribution of tastes, given the person's choices (Train 2009,
-        chapter 11).
-
-        Args:
-            choices: of these people, whether or not the model was fitted to them; by default those
-                of the fit.
-
-        >>> import setwise as sw
-        >>> made = sw.datasets.generate("panel", sets=400, features=2)
-        >>> model = MixedLogit(draws=50).fit(made.choices)
-        >>> model.individual_coefficients().columns
-        ['person', 'x0', 'x1', 'sd(x0)', 'sd(x1)']
-        """
-        import polars as pl
-
-        self.check_is_fitted()
-        choices = self.training_choices() if choices is None else self.as_choices(choices)
-        if choices.chosen is None:
-            raise InputError(
-                "these choices do not say what was chosen, and so nothing about the people; read "
-                "them with chosen="
-            )
-        people = _people(choices)
-        likelihood = self._likelihood(self.schema_, self._encoded(choices), people)
-        means, errors = likelihood.posterior(self._internal())
+    def posterior(self, choices: Choices) -> Posterior:
+        people, of_people = _people(choices), choices.group is not None
+        z = self._draws(int(people.max()) + 1)
+        data, layout = self._encoded(choices), self._layout(self.schema_)
+        weights = Simulated(data, people, layout, z).posterior(self._internal())
         first = np.unique(people, return_index=True)[1]
         own = choices.set_ids if choices.group is None else choices.group
-        who = choices.roles.set if choices.group is None else choices.roles.group
-        scale = self.schema_.item_scales
-        table = {who or "person": own[first]}
-        table |= dict(zip(self.feature_names_, (means / scale).T, strict=True))
-        spread = self._tastes(self.schema_).places
-        table |= {f"sd({self.feature_names_[p]})": errors[:, p] / scale[p] for p in spread}
-        return pl.DataFrame(table)
+        column = choices.roles.group if of_people else choices.roles.set
+        points = self._points()
+        return Posterior(
+            column or "person", own[first], of_people, weights, lambda person: points(z[person])
+        )
+
+    def population(self) -> tuple[Points, Float[np.ndarray, " points"]]:
+        return self._evenly(POPULATION), np.full(POPULATION, 1 / POPULATION)
+
+    def _points(self) -> Callable[[Float[np.ndarray, "k draws"]], Points]:
+        """What turns standard draws into the coefficients of encoded columns."""
+        layout, parameters = self._layout(self.schema_), self._internal()
+        none = ~self.identified_[: len(layout.sign)] & (layout.sign != 0)
+
+        def points(z: Float[np.ndarray, "k draws"]) -> Points:
+            return np.where(none[:, None], 0.0, tastes(layout, parameters, z))
+
+        return points
+
+    def _evenly(self, count: int) -> Points:
+        """Points that stand for the distribution of tastes: pairs around its middle."""
+        kinds = self._tastes(self.schema_).kinds
+        half = standard_draws(kinds, 1, count // 2, "sobol", 0)[0]
+        return self._points()(np.hstack([half, -half]))
 
     def row_log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
         # Whose worst item is asked for has minus the utility of each taste, not of their mixture.
@@ -393,17 +390,8 @@ class MixedLogit(Estimated):
 
     def _model(self) -> Mixture:
         """A mixture of logits, one for each point of the distribution of tastes."""
-        tastes, layout = self._tastes(self.schema_), self._layout(self.schema_)
-        half = standard_draws(tastes.kinds, 1, NODES // 2, "sobol", 0)[0]
-        basis = np.concatenate([np.ones((1, NODES)), np.hstack([half, -half])])
-        C = np.zeros((len(layout.sign), len(basis)))
-        C[layout.feature, layout.basis] = self._internal()
-        eta = C @ basis
-        log = (layout.sign != 0)[:, None]
-        beta = np.where(log, layout.sign[:, None] * np.exp(np.where(log, eta, 0)), eta)
-        beta[~self.identified_[: len(beta)] & (layout.sign != 0)] = 0
         theta = np.zeros((self.schema_.width, NODES), np.float32)
-        theta[: len(beta)] = beta
+        theta[: len(self.coef_)] = self._evenly(NODES)
         arrays = {"theta": theta, "logits": np.zeros(NODES, np.float32)}
         return with_arrays(Mixture(*theta.shape, keys.key(0)), arrays)
 

@@ -50,6 +50,27 @@ class TasteLayout(NamedTuple):
     sign: Int[np.ndarray, " d"]
 
 
+def tastes(
+    layout: TasteLayout, parameters: Float[np.ndarray, " p"], z: Float[np.ndarray, "k draws"]
+) -> Float[np.ndarray, "d draws"]:
+    """The coefficients at some draws.
+
+    >>> layout = TasteLayout(np.array([0, 0]), np.array([0, 1]), np.array([-1]))
+    >>> tastes(layout, np.array([0.0, 1.0]), np.array([[0.0, np.log(2)]])).round(6).tolist()
+    [[-1.0, -2.0]]
+    """
+    C = np.zeros((len(layout.sign), len(z) + 1))
+    C[layout.feature, layout.basis] = parameters
+    basis = np.concatenate([np.ones((1, z.shape[1])), z])
+    return _coefficients(np, C, layout.sign, basis)
+
+
+def _coefficients(xp: Any, C: Any, sign: Any, basis: Any) -> Any:
+    """f(C b), with NumPy or JAX."""
+    eta, log = C @ basis, (sign != 0)[:, None]
+    return xp.where(log, sign[:, None] * xp.exp(xp.where(log, eta, 0)), eta)
+
+
 class PersonBlocks(NamedTuple):
     """Blocks of people: the other items less the chosen one, which are none, and the draws."""
 
@@ -123,17 +144,14 @@ class Simulated:
                 logs, scores, hessian = map(np.asarray, found)
                 yield who, (logs[: len(who)], scores[: len(who)], hessian)
 
-    def posterior(
-        self, parameters: Float[np.ndarray, " p"]
-    ) -> tuple[Float[np.ndarray, "people d"], Float[np.ndarray, "people d"]]:
-        """The mean and the standard deviation of each person's coefficients, given the choices."""
-        shape = (self.count, len(self.layout.sign))
-        means, squares = np.zeros(shape), np.zeros(shape)
+    def posterior(self, parameters: Float[np.ndarray, " p"]) -> Float32[np.ndarray, "people draws"]:
+        """The probability of each of a person's draws, given the choices; 4 bytes for each."""
+        found = np.zeros((self.count, self.parts[0][1].z.shape[-1]), np.float32)
         with jax.enable_x64(True):
             for who, panel in self.parts:
-                found = _posterior(jnp.asarray(parameters), *map(jnp.asarray, self.layout), panel)
-                means[who], squares[who] = (np.asarray(one)[: len(who)] for one in found)
-        return means, np.sqrt(squares)
+                one = _posterior(jnp.asarray(parameters), *map(jnp.asarray, self.layout), panel)
+                found[who] = np.asarray(one)[: len(who)]
+        return found
 
     def resampling(
         self,
@@ -218,8 +236,7 @@ def _person(
 ) -> _Person:
     t, j, d = items.shape
     basis = jnp.concatenate([jnp.ones((1, z.shape[1])), z.astype(C.dtype)])
-    eta = C @ basis
-    beta = jnp.where(sign[:, None] == 0, eta, sign[:, None] * jnp.exp(eta))
+    beta = _coefficients(jnp, C, sign, basis)
     v = (items.reshape(t * j, d) @ beta).reshape(t, j, -1)
     e = jnp.where(absent[:, :, None], 0, jnp.exp(jnp.minimum(v, LARGEST)))
     sums = 1 + e.sum(1)
@@ -306,14 +323,12 @@ def _posterior(
     place: Int[Array, " p"],
     sign: Int[Array, " d"],
     panel: PersonBlocks,
-) -> tuple[Float[Array, "people d"], Float[Array, "people d"]]:
-    """The posterior mean and variance of each person's coefficients."""
+) -> Float[Array, "people draws"]:
+    """The posterior weight of each person's draws."""
     C = _matrix(v, feature, place, panel)
 
-    def of_person(block: PersonBlocks) -> tuple[Array, Array]:
-        one = _person(C, sign, *block)
-        mean = one.beta @ one.w
-        return mean, (one.beta - mean[:, None]) ** 2 @ one.w
+    def of_person(block: PersonBlocks) -> Array:
+        return _person(C, sign, *block).w.astype(jnp.float32)
 
-    means, variances = jax.lax.map(jax.vmap(of_person), panel)
-    return means.reshape(-1, len(sign)), variances.reshape(-1, len(sign))
+    found = jax.lax.map(jax.vmap(of_person), panel)
+    return found.reshape(-1, found.shape[-1])
