@@ -140,7 +140,7 @@ class KnowsPeople(Estimated):
 
     def feature_names(self) -> list[str]:
         """The columns of the utility, in the order of ``coef_``."""
-        return self.feature_names_  # type: ignore[attr-defined, no-any-return]
+        return self.feature_names_
 
     def price_place(self, price: str) -> int:
         """The place of a price among the columns of the utility; others are refused."""
