@@ -120,10 +120,15 @@ def advantage(outcome: Outcome, outcomes: Sequence[Outcome], key: str) -> str:
     return f"{ratio:.1f}×" if ratio >= 1 else f"{ratio:.2f}×"
 
 
-def standings(ours: str, outcomes: Sequence[Outcome], figures: Sequence[Figure]) -> str:
-    """A list: for each figure, whether ``ours`` is first, and if not, how far behind and why."""
+def standings(
+    ours: str, outcomes: Sequence[Outcome], figures: Sequence[Figure], against: str | None = None
+) -> str:
+    """A list: for each figure, whether ``ours`` is first, and if not, how far behind and why.
+
+    Rivals are those of the side ``against``, by default its own.
+    """
     own = next(outcome for outcome in outcomes if outcome["name"] == ours)
-    rivals = [outcome for outcome in usable(outcomes) if outcome["against"] == ours]
+    rivals = [outcome for outcome in usable(outcomes) if outcome["against"] == (against or ours)]
     return "\n".join(f"- {figure.title}: {_standing(own, rivals, figure)}" for figure in figures)
 
 

@@ -42,6 +42,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=20.0, help="warm fits stop after these")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--errors", action="store_true", help="standard errors, where optional")
+    parser.add_argument("--clustered", action="store_true", help="standard errors by person")
     parser.add_argument("--raw", action="store_true", help="hand over sets as they are, unpadded")
     parser.add_argument("--began", type=float, default=time.time(), help="when the process did")
     parser.add_argument("--seed", type=int, default=0)

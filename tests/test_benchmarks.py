@@ -249,6 +249,21 @@ def test_our_fit_reaches_the_optimum(tmp_path, ragged):
     assert found["memory"] > found["memory_growth"] >= 0
 
 
+def test_clustered_standard_errors_are_of_ten_sets_in_a_row(tmp_path):
+    choices = data.make(200, 4, 3, seed=0)
+    path = data.write(tmp_path, "choices", choices)
+    found = report.attempt(sys.executable, "setwise_mnl.py", path, "--times", 1, "--clustered")
+    marks = data.marks(choices["sizes"], choices["chosen"])
+    b = sw.MNL().fit(sw.read(choices["items"], set=choices["sizes"], chosen=marks)).coef_
+    x = choices["items"].reshape(200, 4, 3)
+    p = np.exp(x @ b) / np.exp(x @ b).sum(1, keepdims=True)
+    apart = x - np.einsum("sn,snd->sd", p, x)[:, None]
+    bread = np.linalg.inv(np.einsum("sn,snd,sne->de", p, apart, apart))
+    scores = apart[np.arange(200), choices["chosen"]].reshape(20, 10, 3).sum(1)
+    by_hand = np.sqrt(np.diag(bread @ scores.T @ scores @ bread) * 20 / 19)
+    assert found["standard_errors"] == pytest.approx(by_hand, rel=1e-4)
+
+
 def test_our_epochs_run(tmp_path):
     path = small(tmp_path, ragged=True)
     options = ("--times", 3, "--model", "sda_inner")

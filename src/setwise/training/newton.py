@@ -151,9 +151,7 @@ def maximise(
         x = np.ascontiguousarray(x[:, identified])
     problem = _Problem(data, x, None if penalty is None else penalty[identified])
     b = np.zeros(int(identified.sum())) if start is None else start[identified]
-    here = problem.at(b)
-    if start is None:
-        problem.__dict__["at_equal_chances"] = here
+    here = problem.at_equal_chances if start is None else problem.at(b)
     converged, iteration = len(b) == 0, 0
     while not converged and iteration < ITERATIONS:
         iteration += 1
@@ -236,8 +234,17 @@ class _Problem:
 
     @cached_property
     def at_equal_chances(self) -> _Point:
-        """The point where all coefficients are 0."""
-        return self.at(np.zeros(self.x.shape[1]))
+        """The point where all coefficients are 0, and without an offset P(x | s) = 1 / |s|.
+
+        The mean item of each set is then 0, as columns are centred.
+        """
+        b = np.zeros(self.x.shape[1])
+        if self.offset is not None:
+            return self.at(b)
+        np.multiply(self.x, self._spread(np.sqrt(self.weight / self.sizes))[:, None], self.scaled)
+        hessian = self.scaled.T @ self.scaled
+        means = np.zeros((len(self.sizes), len(b)))
+        return self._penalised(b, self.null, self.chosen_sum, hessian, means)
 
     def at(self, b: Float[np.ndarray, " d"]) -> _Point:
         """log L less the penalty, its gradient and minus its Hessian."""
@@ -254,10 +261,20 @@ class _Problem:
         means = self.by_set @ self.x
         np.multiply(self.x, np.sqrt(e, out=e)[:, None], out=self.scaled)
         hessian = self.scaled.T @ self.scaled - means.T @ (means / self.weight[:, None])
-        gradient = self.chosen_sum - means.sum(0)
+        return self._penalised(b, value, self.chosen_sum - means.sum(0), hessian, means)
+
+    def _penalised(
+        self,
+        b: Float[np.ndarray, " d"],
+        value: float,
+        gradient: Float[np.ndarray, " d"],
+        hessian: Float[np.ndarray, "d d"],
+        means: Float[np.ndarray, "sets d"],
+    ) -> _Point:
+        """The point b, of whose likelihood this is known, with the penalty."""
         if self.penalty is not None:
-            hessian[np.diag_indices_from(hessian)] += self.penalty
-            gradient -= self.penalty * b
+            hessian = hessian + np.diag(self.penalty)
+            gradient = gradient - self.penalty * b
         return _Point(value - self.cost(b), gradient, hessian, means)
 
     def cost(self, b: Float[np.ndarray, " d"]) -> float:
