@@ -10,9 +10,11 @@ Tasks:
 
 Every model sees the same splits. ``auto``, ``sda`` and ``boosted_logit`` have their default
 arguments. Rivals that train by gradients are tuned on the validation part of each split (16
-trials); so is LightGBM's ranker, over its own arguments; what is solved has nothing to tune. A name
-that ends in ``+`` gives the rival each feature's z-score and position within the set as columns;
-one that ends in ``*5`` is a mean of five tuned models.
+trials); so are LightGBM's ranker and ``boosted_logit, tuned``, over their own arguments; what is
+solved has nothing to tune. ``mixture`` is ``sda`` and the best of four settings of boosted trees,
+with one weight, both chosen on validation. ``latent_class`` takes its membership from the context
+columns, where there are any. A name that ends in ``+`` gives the rival each feature's z-score and
+position within the set as columns; one that ends in ``*5`` is a mean of five tuned models.
 
 One line a model, split and test part, and one for a part's sets of all splits together, is written
 as soon as a model has all its splits; what is there is not done again. ``--read`` prints the tables
@@ -34,20 +36,25 @@ import setwise as sw
 from setwise.choices import Feature
 from setwise.choices.choices import Column
 from setwise.comparison.comparison import Cell, Comparison, tune_parts
-from setwise.estimators import ChoiceModel, LambdaMART, TrainedEstimator, fit_together, named
+from setwise.estimators import ChoiceModel, TrainedEstimator, fit_together, named
 from setwise.metrics import CALIBRATION_BINS, Outcomes, Ranks
 from setwise.reports.comparison import HEADS, cells
 
 DEFAULTS = ("auto", "boosted_logit")
 DEFAULT = "sda"
+TUNED, MIXTURE = "boosted_logit tuned", "mixture"
+PEOPLE = ("mixed_logit", "latent_class")
 SOLVED = ("mnl", "mnl_within_set", "lcl")
 PAPER = ("sda_inner", "sda_difference", "sdw", "sde")
 NETWORKS = ("mlp", "deep_sets", "fate", "set_transformer")
 LIGHTGBM = "lambdamart"
 RIVALS = (
     *DEFAULTS, DEFAULT, *SOLVED, *PAPER, *NETWORKS, "mlp+", "deep_sets+", "mlp+*5", "deep_sets*5",
-    "sda_difference*5", LIGHTGBM, f"{LIGHTGBM}+",
+    "sda_difference*5", LIGHTGBM, f"{LIGHTGBM}+", TUNED,
 )  # fmt: skip
+MIXED_TREES = [
+    sw.BoostedLogit(leaves=leaves, columns=columns) for leaves in (8, 31) for columns in (0.5, 1.0)
+]
 SPLIT = (0.5, 0.25, 0.25)
 CURVE = (100, 200, 500, 1000, 2000, 5000, 10_000)
 
@@ -114,50 +121,65 @@ def with_within_set(choices: sw.Choices) -> sw.Choices:
     return replace(choices, columns=columns, roles=replace(choices.roles, items=tuple(features)))
 
 
-def boosted(parts: Sequence[Part], trials: int) -> list[Any]:
-    """LightGBM's best of so many random settings, by validation NLL, for each part."""
-    rng = np.random.default_rng(0)
-    settings = [
-        {
-            "objective": ("rank_xendcg", "lambdarank")[trial % 2],
-            "learning_rate": float(np.exp(rng.uniform(np.log(0.01), np.log(0.2)))),
-            "leaves": int(rng.integers(4, 64)),
-            "min_rows": int(rng.integers(5, 100)),
-        }
-        for trial in range(trials)
-    ]
+class Mixture:
+    """Two fitted models, of which the first has this weight."""
 
-    def best(train: sw.Choices, valid: sw.Choices) -> Any:
-        tried = [LambdaMART(threads=1, **one).fit(train, valid) for one in settings]
-        return min(tried, key=lambda model: model.evaluate(valid).nll)
+    def __init__(self, first: Any, second: Any, weight: float):
+        self.first, self.second, self.weight = first, second, weight
 
-    return [best(train, valid) for train, valid, _ in parts]
+    @classmethod
+    def chosen(cls, train: sw.Choices, valid: sw.Choices, first: Any) -> "Mixture":
+        """``first`` and the best of the trees, with the weight that validation prefers."""
+        trees = [clone(one).fit(train, valid) for one in MIXED_TREES]
+        second = min(trees, key=lambda one: one.evaluate(valid).nll)
+        weights = np.linspace(0, 1, 21)
+        losses = [cls(first, second, weight).outcomes(valid).nll.mean() for weight in weights]
+        return cls(first, second, float(weights[int(np.argmin(losses))]))
+
+    def predict_proba(self, choices: sw.Choices) -> np.ndarray:
+        """One probability per row."""
+        first, second = (
+            np.asarray(one.predict_proba(choices)) for one in (self.first, self.second)
+        )
+        return self.weight * first + (1 - self.weight) * second
+
+    def outcomes(self, choices: sw.Choices) -> Outcomes:
+        """What the metrics need, per set."""
+        assert choices.chosen is not None
+        return Outcomes.of(np.log(self.predict_proba(choices)), choices.offsets, choices.chosen)
 
 
-def estimator_of(name: str) -> Any:
-    """The estimator; networks are 64 wide."""
-    return ChoiceModel(name, hidden=64) if name in NETWORKS else named(name)
+def estimator_of(name: str, choices: sw.Choices) -> Any:
+    """The estimator; networks are 64 wide, and classes know the context of a person."""
+    if name in NETWORKS:
+        return ChoiceModel(name, hidden=64)
+    if name == "latent_class" and choices.roles.context:
+        return sw.LatentClass(membership=[one.column for one in choices.roles.context])
+    return named(name)
 
 
 def fitted(name: str, parts: Sequence[Part], seed: int, given: argparse.Namespace) -> list[Any]:
     """The model of each part."""
     name, _, times = name.partition("*")
     name = name.rstrip("+")
-    if name == LIGHTGBM:
-        return boosted(parts, given.trials)
-    estimator = estimator_of(name)
     pairs = [(train, valid) for train, valid, _ in parts]
-    if not isinstance(estimator, TrainedEstimator):
-        return [estimator_of(name).fit(train, valid) for train, valid in pairs]
-    if name == DEFAULT or not given.trials:
-        return list(fit_together(estimator, pairs, range(seed, seed + len(parts))))
-    tuning = sw.Tuning(given.trials, "training", storage=None)
+    seeds = range(seed, seed + len(parts))
+    if name == MIXTURE:
+        networks = fit_together(named(DEFAULT), pairs, seeds)
+        return [Mixture.chosen(*pair, one) for pair, one in zip(pairs, networks, strict=True)]
+    estimator = estimator_of(name.removesuffix(" tuned"), pairs[0][0])
+    trained, tuned_trees = isinstance(estimator, TrainedEstimator), name in (TUNED, LIGHTGBM)
+    if trained and (name == DEFAULT or not given.trials):
+        return list(fit_together(estimator, pairs, seeds))
+    if not (trained or (tuned_trees and given.trials)):
+        return [clone(estimator).fit(train, valid) for train, valid in pairs]
+    tuning = sw.Tuning(given.trials, storage=None)
     triples = [(train, valid, next(iter(tests.values()))) for train, valid, tests in parts]
     tuned = [one.tuned.estimator for one in tune_parts(estimator, triples, seed, tuning)]
     if not times:
         return tuned
     several = [clone(one).set_params(ensemble=int(times)) for one in tuned]
-    return list(fit_together(several, pairs, range(seed, seed + len(parts))))
+    return list(fit_together(several, pairs, seeds))
 
 
 def chance(outcomes: Outcomes, draws: int = 20) -> float:

@@ -31,6 +31,7 @@ DATA = {
     "expedia-clicks": "Expedia clicks",
     "expedia-bookings": "Expedia bookings",
     "swissmetro": "Swissmetro",
+    "swissmetro-context": "Swissmetro, traveller described",
     "wikispeedia": "wikispeedia",
     "manyitem": "many-item",
     "modecanada": "ModeCanada",

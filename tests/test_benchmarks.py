@@ -239,6 +239,29 @@ def test_the_comparison_with_rivals_runs_and_goes_on(data_file, monkeypatch, cap
     assert "drawn: rivals" in capsys.readouterr().out
 
 
+def test_trees_are_tuned_and_mixed_as_the_accuracy_page_says(data_file, monkeypatch):
+    monkeypatch.setattr(accuracy, "MIXED_TREES", [sw.BoostedLogit(rounds=3)])
+    fast = lambda network, pairs, seeds: [sw.MNL().fit(*pair) for pair in pairs]  # noqa: E731
+    monkeypatch.setattr(accuracy, "fit_together", fast)
+    out = data_file.parent / "trees.jsonl"
+    models = "mnl,boosted_logit tuned,mixture"
+    run(accuracy, monkeypatch, out, data_file, f"--models={models}", "--splits=1", "--trials=2")
+    nll = {row["model"]: row["metrics"]["nll"] for row in accuracy.stored(out)}
+    assert list(nll) == models.split(",")
+    assert nll["boosted_logit tuned"] != nll["mnl"]
+    assert 0 < nll["mixture"] < 2
+
+
+def test_a_mixture_has_the_weight_that_validation_prefers(monkeypatch):
+    good, bad = sw.datasets.generate("mnl", sets=400, seed=0).choices, sw.RandomChoice()
+    train, valid, test = sw.split(good, seed=0)
+    monkeypatch.setattr(accuracy, "MIXED_TREES", [bad])
+    mixed = accuracy.Mixture.chosen(train, valid, sw.MNL().fit(train))
+    assert mixed.weight > 0.9
+    log_p = np.log(mixed.predict_proba(test)[test.offsets[:-1] + test.chosen])
+    assert mixed.outcomes(test).nll == pytest.approx(-log_p)
+
+
 @pytest.mark.parametrize("ragged", [False, True])
 def test_our_fit_reaches_the_optimum(tmp_path, ragged):
     path = small(tmp_path, ragged)
