@@ -10,7 +10,7 @@ Tasks:
 
 Every model sees the same splits. ``auto``, ``sda`` and ``boosted_logit`` have their default
 arguments. Rivals that train by gradients are tuned on the validation part of each split (16
-trials); so are LightGBM's ranker and ``boosted_logit, tuned``, over their own arguments; what is
+trials); so are LightGBM's ranker and ``boosted_logit tuned``, over their own arguments; what is
 solved has nothing to tune. ``mixture`` is ``sda`` and the best of four settings of boosted trees,
 with one weight, both chosen on validation. ``latent_class`` takes its membership from the context
 columns, where there are any. A name that ends in ``+`` gives the rival each feature's z-score and
@@ -43,7 +43,6 @@ from setwise.reports.comparison import HEADS, cells
 DEFAULTS = ("auto", "boosted_logit")
 DEFAULT = "sda"
 TUNED, MIXTURE = "boosted_logit tuned", "mixture"
-PEOPLE = ("mixed_logit", "latent_class")
 SOLVED = ("mnl", "mnl_within_set", "lcl")
 PAPER = ("sda_inner", "sda_difference", "sdw", "sde")
 NETWORKS = ("mlp", "deep_sets", "fate", "set_transformer")
