@@ -21,6 +21,7 @@ import setwise as sw
 from setwise.choices import Irregular
 from setwise.choices.table_files import CsvFormat
 from setwise.cli import app, main, show
+from setwise.cli.app import ENSEMBLE_HELP
 from setwise.cluster.training import fit_on_cluster
 from setwise.comparison.comparison import tune_splits
 from setwise.doctor import examine
@@ -100,6 +101,10 @@ def every_command(command=None, name=()):
 def test_h_is_help_everywhere(name):
     invoked = program if name[:1] == ("datasets",) and len(name) > 1 else run
     assert "Usage:" in invoked(*name, "-h").stdout
+
+
+def test_the_help_of_ensemble_says_how_many_members_sda_has():
+    assert f"Default: {sw.SDA().ensemble} for sda," in ENSEMBLE_HELP
 
 
 def test_help_imports_neither_jax_nor_other_heavy_packages():

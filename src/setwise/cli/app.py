@@ -100,7 +100,7 @@ def everything(
 
 BUDGET_HELP = "Seconds that training may take, for the model auto. Default: no limit."
 DIMENSION_HELP = "Number of score functions, l. Default: 24."
-ENSEMBLE_HELP = "Number of models to average. Default: 8 for sda, else 1."
+ENSEMBLE_HELP = "Number of models to average. Default: 6 for sda, else 1."
 BATCH_SIZE_HELP = "Choice sets per training step. Default: 128."
 RATE_HELP = "Adam's first step size. Default: the model's."
 DROPOUT_HELP = "Share of hidden units to drop. Default: the model's."
