@@ -57,7 +57,7 @@ def test_probabilities_are_the_mean_by_hand():
 def test_members_may_be_of_different_kinds():
     models = [
         ZOO[name].build(2, Sizes(dimension=3, hidden=4), jax.random.key(seed))
-        for seed, name in enumerate(("sda", "sda_straight", "mnl", "sda"))
+        for seed, name in enumerate(("sdw", "sde", "mnl", "sdw"))
     ]
     models[2] = eqx.tree_at(lambda one: one.F.theta, models[2], jnp.ones((2, 1, 1)))
     items, present = jax.random.normal(jax.random.key(9), (4, 2)), jnp.array([True] * 3 + [False])

@@ -34,8 +34,13 @@ def quick(name: str):
 
 
 @pytest.fixture(scope="module")
-def choices():
-    return sw.datasets.generate("mnl", sets=300, items=(2, 6), features=4).choices
+def made():
+    return sw.datasets.generate("mnl", sets=300, items=(2, 6), features=4)
+
+
+@pytest.fixture(scope="module")
+def choices(made):
+    return made.choices
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +77,7 @@ def test_fit_returns_self_and_learns_more_than_chance(name, fits, choices):
 
 
 @every_name
-def test_probabilities_add_up_in_the_tables_order(name, fitted):
-    made = sw.datasets.generate("mnl", sets=50, items=(2, 6), features=4, seed=5)
+def test_probabilities_add_up_in_the_tables_order(name, fitted, made):
     order = np.random.default_rng(0).permutation(len(made.columns["set_id"]))
     table = {column: values[order] for column, values in made.columns.items()}
     shuffled = fitted[name].predict_proba(table)
@@ -85,10 +89,18 @@ def test_probabilities_add_up_in_the_tables_order(name, fitted):
 
 @every_name
 def test_prediction_takes_sizes_never_seen_in_training(name, fitted):
-    for size in (1, 9, 700):
-        made = sw.datasets.generate("mnl", sets=3, items=size, features=4, seed=5)
-        p = fitted[name].predict_proba(made.columns)
-        np.testing.assert_allclose(np.bincount(made.columns["set_id"], p), 1, atol=1e-5)
+    """All in one table: each table of other sizes would have programs of its own."""
+    parts = [
+        sw.datasets.generate("mnl", sets=3, items=size, features=4, seed=5) for size in (1, 9, 700)
+    ]
+    table = {
+        column: np.concatenate([one.columns[column] for one in parts])
+        for column in parts[0].columns
+    }
+    sizes = np.repeat([1, 9, 700], 3)
+    table["set_id"] = np.repeat(np.arange(9), sizes)
+    p = fitted[name].predict_proba(table)
+    np.testing.assert_allclose(np.bincount(table["set_id"], p), 1, atol=1e-5)
 
 
 @every_name
@@ -136,7 +148,7 @@ def moved_odds(model, made, choices):
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
-def test_the_zoo_says_rightly_whether_iia_holds(name, fitted):
+def test_the_zoo_says_rightly_whether_iia_holds(name, fitted, made):
     """Take the last item of each set away: the odds of the others stay, or they move."""
     if name == "lambdamart":
         pytest.importorskip("lightgbm")
@@ -149,7 +161,6 @@ def test_the_zoo_says_rightly_whether_iia_holds(name, fitted):
         choices = sw.read(made.columns, set="set_id", chosen="chosen", items=items)
         model = (of_classes[name](classes=2) if mixed else quick(name)).fit(choices)
     else:
-        made = sw.datasets.generate("mnl", sets=300, items=(2, 6), features=4)
         choices, model = made.choices, fitted[name]
     moved = moved_odds(model, made, choices)
     assert moved < 1e-4 if CATALOGUE[name].about.satisfies_iia else moved > 1e-3
@@ -355,7 +366,7 @@ def test_every_estimator_tells_of_a_leaked_answer(name, giving_away):
 def test_a_leaked_answer_does_not_end_a_fit(name, giving_away):
     small = quick(name)
     if "training" in small.get_params():
-        small.set_params(training=sw.Training(epochs=1))
+        small.set_params(training=sw.Training(epochs=1), ensemble=1)
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter("always")
         small.fit(giving_away)

@@ -156,8 +156,8 @@ def test_blocks_and_disk_give_the_same_numbers(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["mnl", "sda", "random"])
 def test_models_learn_from_popularity_and_carry_it_in_their_file(tmp_path, name):
     train, test = read(hotels(400)), hotels(100, seed=1)
-    training = {"training": sw.Training(epochs=3)} if name == "sda" else {}
-    model = named(name).set_params(**training).fit(train)
+    small = {"dimension": 4, "ensemble": 1, "training": sw.Training(epochs=3)}
+    model = named(name).set_params(**(small if name == "sda" else {})).fit(train)
     model.save(tmp_path / "m.setwise")
     again = sw.load(tmp_path / "m.setwise")
     np.testing.assert_array_equal(again.predict_proba(test), model.predict_proba(test))

@@ -17,6 +17,12 @@ def choices():
     return sw.datasets.generate("mnl", sets=60, items=(2, 4), features=3).choices
 
 
+@pytest.fixture(scope="module")
+def pairs():
+    """Sets of one size: a network is one program for them."""
+    return sw.datasets.generate("mnl", sets=60, items=2, features=3).choices
+
+
 def ids(choices):
     return choices.set_ids.tolist()
 
@@ -93,25 +99,24 @@ def test_scikit_learn_splits_choices(choices):
 
 
 @pytest.mark.parametrize("model", [sw.MNL(), TINY], ids=["mnl", "sdw"])
-def test_cross_validation_is_fit_and_score_of_each_fold(model, choices):
-    scores = cross_val_score(model, choices, cv=3)
+def test_cross_validation_is_fit_and_score_of_each_fold(model, pairs):
+    scores = cross_val_score(model, pairs, cv=3)
     by_hand = [
-        clone(model).fit(choices[train]).score(choices[test])
-        for train, test in KFold(3).split(choices)
+        clone(model).fit(pairs[train]).score(pairs[test]) for train, test in KFold(3).split(pairs)
     ]
     np.testing.assert_array_equal(scores, by_hand)
 
 
-def test_grid_search_varies_options_of_training_too(choices):
+def test_grid_search_varies_options_of_training_too(pairs):
     grid = {"training__epochs": [1, 2], "dimension": [2]}
     search = GridSearchCV(
         TINY, grid, cv=2, scoring=lambda model, sets: -model.evaluate(sets).nll, error_score="raise"
-    ).fit(choices)
+    ).fit(pairs)
     assert len(search.cv_results_["params"]) == 2
     best = search.best_estimator_
     assert best.training.epochs == search.best_params_["training__epochs"]
     assert search.n_features_in_ == 3
-    assert search.predict_proba(choices).shape == choices.rows.shape
+    assert search.predict_proba(pairs).shape == pairs.rows.shape
 
 
 def test_groups_of_sets_stay_together_in_cross_validation(choices):

@@ -4,6 +4,7 @@ import contextlib
 import json
 
 import numpy as np
+import polars as pl
 import pytest
 from scipy.interpolate import BSpline
 from statsmodels.discrete.conditional_models import ConditionalLogit
@@ -196,7 +197,7 @@ def test_the_logit_is_that_of_columns_made_by_hand(choices):
 
 
 def test_a_utility_of_modecanada_agrees_with_statsmodels():
-    table = sw.datasets.table("modecanada")
+    table = sw.datasets.table("modecanada").filter(pl.col("set_id") <= 1000)
     columns = ["cost", "freq", "ivt", "ovt"]
     choices = sw.read(table, set="set_id", chosen="chosen", items=columns, alternative="alt")
     model = sw.MNL(Utility("cost + freq + ivt + ovt", reference="train")).fit(choices)

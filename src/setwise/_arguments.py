@@ -24,6 +24,8 @@ SEEDS = 2**32
 """Seeds are below this: JAX's generators take 32 bits."""
 LARGEST = 2**31 - 1
 """The largest count that is taken where no other limit is known."""
+BOOLEANS = (bool, np.bool_)
+"""Python and NumPy count them among the numbers; arguments do not."""
 
 
 @functools.cache
@@ -39,7 +41,7 @@ def whole(least: int = 1, most: int | None = None) -> Check:
     allowed += "" if most is None else f" and at most {most}"
 
     def check(name: str, value: Any) -> None:
-        if _is_boolean(value) or not isinstance(value, Integral):
+        if isinstance(value, BOOLEANS) or not isinstance(value, Integral):
             raise _refusal(name, value, allowed)
         if int(value) < least or (most is not None and int(value) > most):
             raise _refusal(name, value, allowed)
@@ -69,7 +71,7 @@ def number(
     allowed = f"a number {words}".strip()
 
     def check(name: str, value: Any) -> None:
-        if _is_boolean(value) or not isinstance(value, Real) or not math.isfinite(value):
+        if isinstance(value, BOOLEANS) or not isinstance(value, Real) or not math.isfinite(value):
             raise _refusal(name, value, f"{allowed}, and finite")
         size = float(value)
         if (
@@ -108,7 +110,7 @@ def flag(name: str, value: Any) -> None:
     ...
     setwise._errors.InputError: within_set='no' must be True or False
     """
-    if not _is_boolean(value):
+    if not isinstance(value, BOOLEANS):
         raise _refusal(name, value, "True or False")
 
 
@@ -331,7 +333,3 @@ def shown(value: Any) -> str:
     """The value on one line, cut where it is long."""
     line = " ".join(repr(value).split())
     return line if len(line) <= 60 else f"{line[:57]}..."
-
-
-def _is_boolean(value: Any) -> bool:
-    return isinstance(value, (bool, np.bool_))

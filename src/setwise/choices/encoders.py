@@ -134,12 +134,13 @@ class Encoder:
         gone = np.isnan(values)
         return np.stack([np.where(gone, self.median, values), gone.astype(values.dtype)], 1)
 
-    def check(self, column: Column) -> Column:
-        """The column, if it is of the kind that the encoder knows."""
+    def column(self, columns: Mapping[str, Column]) -> Column:
+        """The feature's column, if it is of the kind that the encoder knows."""
+        name = self.feature.column
+        column = columns[name]
         if self.looked_up and column.kind == "number" and column.missing.all():
             return Column(np.full(len(column.values), -1, np.int32), ())
         if column.kind != ("category" if self.looked_up else self.kind):
-            name = self.feature.column
             also = f", or train with category({name})" if self.looked_up else ""
             raise InputError(
                 f"column '{name}' is a {column.kind} here but was a {self.kind} when the model "
@@ -250,10 +251,6 @@ class FeatureEncoder:
         encoder = self.encoder
         as_is = encoder.feature.transform == "none" and encoder.median is None
         return encoder.kind == "number" and as_is
-
-    def column(self, columns: Mapping[str, Column]) -> Column:
-        """The feature's column, checked to be of its kind."""
-        return self.encoder.check(columns[self.name])
 
     def bound(self, table: Float64[np.ndarray, "codes m"]) -> "FeatureEncoder":
         """With this table of levels (:meth:`Encoder.table`)."""

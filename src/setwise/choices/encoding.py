@@ -140,7 +140,7 @@ class Encoding:
         known = tables or {}
 
         def bind(one: FeatureEncoder, where: Mapping[str, Column]) -> FeatureEncoder:
-            name = one.encoder.feature.column
+            name = one.name
             if name not in where:
                 raise InputError(
                     f"feature column '{name}' is missing; the model was trained with it "
@@ -168,6 +168,11 @@ class Encoding:
         return self.choices.sizes + int(self.outside)
 
     @property
+    def weight(self) -> Float[np.ndarray, " sets"] | None:
+        """The weight of each set."""
+        return self.choices.weight
+
+    @property
     def rows(self) -> int:
         """The number of rows, outside options included."""
         return int(self.choices.offsets[-1]) + (len(self) if self.outside else 0)
@@ -188,11 +193,11 @@ class Encoding:
         """Mean and scale of every column, items' first; of some, the codes are counted already."""
         if self.terms is not None:
             return self._term_moments(self.terms)
-        parts = [list(_known(counts, one)) for one in self.items]
+        parts = [[counts[one.name]] if one.name in counts else [] for one in self.items]
         for block in self.blocks():
             fold = block._row_folds()
             for one, summed in zip(self.items, parts, strict=True):
-                if one.encoder.feature.column not in counts:
+                if one.name not in counts:
                     _join(summed, block._summed(one, block.choices.columns, fold))
         each = [one.moments(summed) for one, summed in zip(self.items, parts, strict=True)]
         for one in self.context:
@@ -222,7 +227,7 @@ class Encoding:
         self, one: FeatureEncoder, columns: Mapping[str, Column], fold: Int[np.ndarray, " n"] | None
     ) -> Part:
         """What the moments of a training column need, if its values are not too large."""
-        column = one.column(columns)
+        column = one.encoder.column(columns)
         part = one.summed(column, fold)
         if isinstance(part, tuple) and max(-part[3].min(), part[4].max()) > LARGEST:
             at = int(np.argmax(np.abs(one.encoder.numbers(column)[:, 0])))
@@ -246,7 +251,7 @@ class Encoding:
         for one, columns in [(one, where) for features, where in rooms for one in features]:
             if one.table is not None or one.encoder.kind != "number":
                 continue
-            column = one.column(columns)
+            column = one.encoder.column(columns)
             places = np.arange(0, len(column.values), max(1, len(column.values) // LOOKED_AT))
             looked_at = column.take(places)
             values = one.encoder.numbers(looked_at)[:, 0]
@@ -260,7 +265,8 @@ class Encoding:
         """The numbers of all sets."""
         choices = self.choices
         rows, sets = int(choices.offsets[-1]), len(choices)
-        self._check_memory(np.dtype(dtype).itemsize)
+        if choices.on_disk:
+            self._check_memory(np.dtype(dtype).itemsize)
         items: np.ndarray = np.empty((rows, self._width), dtype)
         context: np.ndarray = np.empty((sets, 0), dtype)
         if self.terms is not None:
@@ -279,8 +285,6 @@ class Encoding:
 
     def _check_memory(self, itemsize: int) -> None:
         """Say that data on disk are too large for memory before the system kills the process."""
-        if not self.choices.on_disk:
-            return
         columns = self._width + int(self.outside)
         needed, available = COPIES * self.rows * columns * itemsize, available_bytes()
         if available is not None and needed > available:
@@ -313,7 +317,7 @@ class Encoding:
         for one in features:
             begin, end = end, end + one.width
             try:
-                block[:, begin:end] = one.encoded(one.column(columns), fold)
+                block[:, begin:end] = one.encoded(one.encoder.column(columns), fold)
             except BadValue as bad:
                 raise self._in_table(bad, columns) from None
 
@@ -352,11 +356,6 @@ def _or_log(one: FeatureEncoder, column: Column) -> str:
     feature = one.encoder.feature
     helps = feature.transform == "none" and bool((column.values > 0).all())
     return f", or use log({feature.column})" if helps else ""
-
-
-def _known(counts: Mapping[str, Part], one: FeatureEncoder) -> Iterator[Part]:
-    if one.encoder.feature.column in counts:
-        yield counts[one.encoder.feature.column]
 
 
 def _join(parts: list[Part], part: Part) -> None:

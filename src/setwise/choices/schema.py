@@ -294,7 +294,7 @@ class Schema:
     @property
     def width(self) -> int:
         """The number of columns that a model sees: items' and the set's context."""
-        return len(self.item_names) + len(self.context_names)
+        return len(self.mean) + int(self.outside)
 
     @property
     def item_scales(self) -> Float[np.ndarray, " d"]:

@@ -93,12 +93,13 @@ def valid_column(table: Table, feature: Feature, role: str, names: Collection[st
     if column.kind == "number":
         refuse(name, np.isinf(column.values), "infinite", "replace it by a number")
         transform = TRANSFORMS[feature.transform]
-        remedy = f"take {name} as it is"
-        if transform.domain == "positive":
-            zeros = not (column.values < 0).any()
-            remedy = f"use log1p({name})" if zeros else f"{remedy}, or shift it"
-        remedy = f"{feature.transform} needs {transform.needs}; {remedy}"
-        refuse(name, transform.undefined(column.values), transform.outside, remedy)
+        if transform.domain != "all":
+            remedy = f"take {name} as it is"
+            if transform.domain == "positive":
+                zeros = not (column.values < 0).any()
+                remedy = f"use log1p({name})" if zeros else f"{remedy}, or shift it"
+            remedy = f"{feature.transform} needs {transform.needs}; {remedy}"
+            refuse(name, transform.undefined(column.values), transform.outside, remedy)
     if column.kind == "date":
         early = column.values < np.datetime64("1000-01-01")
         refuse(name, early, "before the year 1000", "write years with four digits")

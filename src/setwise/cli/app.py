@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from setwise._errors import InputError
 from setwise.cli import (
@@ -22,7 +22,7 @@ from setwise.cli import (
     tune,
     violations,
 )
-from setwise.cli.cluster import Cluster, FitCluster, Machines, MayUseCluster, MinWorkers, Workers
+from setwise.cli.cluster import FLAG, Cluster, FitCluster, Machines, MinWorkers, Workers
 from setwise.cli.cluster import executor as executor_of
 from setwise.cli.source import (
     DUPLICATE_HELP,
@@ -64,6 +64,13 @@ class Commands(TyperGroup):
         except KeyboardInterrupt:
             show.note("interrupted")
             raise typer.Exit(130) from None
+
+
+class MayUseCluster(TyperCommand):
+    """A command whose ``--cluster`` needs no address; an address follows '=', not a space."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [f"{FLAG}=auto" if one == FLAG else one for one in args])
 
 
 def _version(wanted: bool) -> bool:

@@ -7,7 +7,6 @@ from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from setwise.cli import show
 
@@ -32,13 +31,6 @@ CLUSTER_HELP = (
 )
 
 Cluster = Annotated[str | None, typer.Option(FLAG, metavar="[=ADDRESS]", help=CLUSTER_HELP)]
-
-
-class MayUseCluster(TyperCommand):
-    """A command whose ``--cluster`` needs no address; an address follows '=', not a space."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, [f"{FLAG}=auto" if one == FLAG else one for one in args])
 
 
 @contextmanager

@@ -60,7 +60,8 @@ def predict(
     if out is not None:
         check_table(out, reads=[model, table])
     scorer = _scorer(model)
-    if out is not None and not json and _streams(Path(table)):
+    in_parts = Path(table).suffix.lower() == ".parquet" or is_data_file(table)
+    if out is not None and not json and in_parts:
         with show.counting_bar("rows") as on_rows:
             rows = predict_file(scorer, Path(table), out, on_rows)
         show.note(f"wrote {out}: {rows:,} rows")
@@ -111,10 +112,3 @@ def _predict_folder(model: Path, folder: Path, out: Path | None, cluster: str | 
         done = predict_folder(_scorer, model, folder, out, executor=executor, on_file=on_file)
     kept = f"; {done.kept:,} files were there already" if done.kept else ""
     show.note(f"wrote {done.files:,} files to {out}: {done.rows:,} rows{kept}")
-
-
-def _streams(table: Path) -> bool:
-    """Whether the table is predicted in parts."""
-    from setwise.cli.tables import is_data_file
-
-    return table.suffix.lower() == ".parquet" or is_data_file(table)

@@ -278,7 +278,7 @@ def tune_splits(
 
     >>> import setwise as sw
     >>> choices = sw.datasets.generate("mnl", sets=200).choices
-    >>> small = sw.SDA(dimension=2, hidden=4, training=sw.Training(epochs=2))
+    >>> small = sw.SDW(dimension=2, hidden=4, training=sw.Training(epochs=2))
     >>> done = tune_splits(small, choices, splits=2, tuning=sw.Tuning(trials=2, storage=None))
     >>> [len(one.tuned.trials) for one in done]
     [2, 2]

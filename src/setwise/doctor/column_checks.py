@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Float
 
+from setwise import _segments
 from setwise.choices.features import TRANSFORMS
 from setwise.doctor.columns import ExaminedFeature
 from setwise.doctor.report import Finding, counted, percent
@@ -269,8 +270,9 @@ def position(one: ExaminedFeature) -> Iterator[Finding]:
     # Every set that fits has a slot for each value it may hold; no slot is taken twice.
     slots = np.where(fits, 2 * sets.sizes, 0)
     first = np.cumsum(slots) - slots
-    rows = sets.spread(fits)
-    taken = np.bincount(sets.spread(first)[rows] + one.values[rows].astype(np.int64))
+    rows = _segments.spread(fits, sets.offsets)
+    firsts = _segments.spread(first, sets.offsets)[rows]
+    taken = np.bincount(firsts + one.values[rows].astype(np.int64))
     twice = np.searchsorted(np.cumsum(slots), np.flatnonzero(taken > 1), side="right")
     fits[twice] = False
     if fits.sum() < NEARLY_ALL * larger.sum():

@@ -89,7 +89,7 @@ class ExaminedSets:
     @cached_property
     def choices(self) -> Int[np.ndarray, " sets"]:
         """Chosen rows of each set."""
-        return self.total(self._marks)
+        return _segments.sums(self._marks, self.offsets)
 
     @cached_property
     def telling(self) -> Bool[np.ndarray, " sets"]:
@@ -113,22 +113,6 @@ class ExaminedSets:
     def arranged(self, values: Shaped[np.ndarray, " table"]) -> Shaped[np.ndarray, " rows"]:
         """Values of the table's rows, in set order."""
         return values if self.order is None else values[self.order]
-
-    def spread(self, per_set: Shaped[np.ndarray, " sets"]) -> Shaped[np.ndarray, " rows"]:
-        """One value per set, repeated for each of its rows."""
-        return _segments.spread(per_set, self.offsets)
-
-    def total(self, flags: Bool[np.ndarray, " rows"]) -> Int[np.ndarray, " sets"]:
-        """How many rows of each set are flagged."""
-        return _segments.sums(flags, self.offsets)
-
-    def highest(self, values: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " sets"]:
-        """The largest value of each set."""
-        return _segments.maxima(values, self.offsets)
-
-    def lowest(self, values: Float[np.ndarray, " rows"]) -> Float[np.ndarray, " sets"]:
-        """The smallest value of each set."""
-        return _segments.minima(values, self.offsets)
 
     def owners(self, places: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
         """The set of each of these places."""
@@ -296,17 +280,19 @@ class ExaminedFeature:
     @cached_property
     def highest(self) -> Float[np.ndarray, " sets"]:
         """The largest value of each set, minus infinity where all are missing."""
-        return self.sets.highest(self.filled(-np.inf))
+        return _segments.maxima(self.filled(-np.inf), self.sets.offsets)
 
     @cached_property
     def lowest(self) -> Float[np.ndarray, " sets"]:
         """The smallest value of each set, infinity where all are missing."""
-        return self.sets.lowest(self.filled(np.inf))
+        return _segments.minima(self.filled(np.inf), self.sets.offsets)
 
     @cached_property
     def present(self) -> Int[np.ndarray, " sets"]:
         """How many items of each set have a value."""
-        return self.sets.total(~self.missing) if self.any_missing else self.sets.sizes
+        if not self.any_missing:
+            return self.sets.sizes
+        return _segments.sums(~self.missing, self.sets.offsets)
 
     @cached_property
     def differs(self) -> Bool[np.ndarray, " sets"]:
@@ -354,7 +340,7 @@ def features_of(choices: Choices, sets: ExaminedSets) -> Iterator[ExaminedFeatur
         column = choices.columns[feature.column]
         yield ExaminedFeature(feature, "item", column, sets, rare=choices.rare)
     for feature in choices.roles.context:
-        column = choices.context[feature.column].take(sets.spread(np.arange(len(sets))))
+        column = choices.context[feature.column].take(_segments.owners(sets.offsets))
         yield ExaminedFeature(feature, "context", column, sets, rare=choices.rare)
 
 

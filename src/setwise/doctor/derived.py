@@ -13,6 +13,7 @@ from functools import cached_property, partial
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from setwise import _segments
 from setwise.choices import Choices
 from setwise.choices.choices import Column
 from setwise.doctor.columns import ExaminedFeature, ExaminedSets, features_of
@@ -115,7 +116,7 @@ class Derivations:
         step = max(1, -(-int(choices.offsets[-1]) // ROWS))
         some = choices if step == 1 else choices.take(np.arange(0, len(choices), step))
         sets = ExaminedSets.of_choices(some)
-        made = cls(sets.spread(np.arange(len(sets))))
+        made = cls(_segments.owners(sets.offsets))
         for one in features_of(some, sets):
             made.add(one.name, one.column, one.role == "item")
         return made
@@ -276,7 +277,7 @@ class Products:
     def __init__(self, sets: ExaminedSets):
         step = max(1, -(-sets.rows // ROWS))
         taken = np.arange(len(sets)) % step == 0
-        self._rows: Int[np.ndarray, " rows"] = np.flatnonzero(sets.spread(taken))
+        self._rows: Int[np.ndarray, " rows"] = np.flatnonzero(_segments.spread(taken, sets.offsets))
         self._made = Derivations(sets.owners(self._rows))
 
     def add(self, one: ExaminedFeature) -> None:

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
+from setwise import _segments
 from setwise.choices import Choices
 from setwise.choices.choices import Column
 from setwise.doctor.columns import ExaminedFeature, ExaminedSets, features_of
@@ -98,12 +99,13 @@ def _level(one: ExaminedFeature, exact: bool) -> Finding | None:
     codes, marks = one.codes, one.sets.marks
     if codes is None or codes.max() < 1 or marks is None:
         return None
-    sets, finding = one.sets, None
+    sets, offsets, finding = one.sets, one.sets.offsets, None
     for half in (0, 1) if exact else (0,):
         learned = np.arange(len(sets)) % 2 == half
-        score = rates(marks, codes, sets.spread(learned))[codes]
+        score = rates(marks, codes, _segments.spread(learned, offsets))[codes]
         others = sets.telling & ~learned
-        asked = others & (sets.highest(score) > sets.lowest(score))
+        differs = _segments.maxima(score, offsets) > _segments.minima(score, offsets)
+        asked = others & differs
         told = _Told(one, asked, others, score)
         finding = told.finding(exact, "the level most often chosen elsewhere", None)
         if finding is None:
@@ -138,11 +140,12 @@ class _Told:
         sets, score, asked, number = self.one.sets, self.score, self.asked, int(self.asked.sum())
         if number < FEWEST_SETS or (exact and 2 * number < self.possible.sum()):
             return None
-        own = score[sets.chosen_at]
-        against = sets.spread(own)
-        above, below = sets.total(score < against), sets.total(score > against)
+        own, offsets = score[sets.chosen_at], sets.offsets
+        against = _segments.spread(own, offsets)
+        above = _segments.sums(score < against, offsets)
+        below = _segments.sums(score > against, offsets)
         # Items without a score are not compared with; a chosen item without one is like the others.
-        others = np.maximum(sets.total(~np.isnan(score)) - 1, 1)
+        others = np.maximum(_segments.sums(~np.isnan(score), offsets) - 1, 1)
         beaten = np.where(np.isnan(own), 0.5, 0.5 + (above - below) / (2 * others))[asked]
         for how, first, share in (
             (largest, (above == others)[asked], float(beaten.mean())),

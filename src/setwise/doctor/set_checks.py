@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool, Int
 
+from setwise import _segments
 from setwise._errors import InputError
 from setwise.choices.column_types import EXACT, identifiers
 from setwise.doctor.columns import EXAMPLES, ExaminedSets, comparable, understood
@@ -111,7 +112,7 @@ def without_choice(sets: ExaminedSets) -> Iterator[Finding]:
 def several_choices(sets: ExaminedSets) -> Iterator[Finding]:
     """Sets in which more than one item is marked."""
     if sets.marks is not None and (several := sets.choices > 1).any():
-        chosen = sets.rows_where(sets.marks & sets.spread(several))
+        chosen = sets.rows_where(sets.marks & _segments.spread(several, sets.offsets))
         yield Finding(
             "error", "several-choices",
             f"{counted(int(several.sum()), 'set', len(sets))} with several chosen items; each set "
@@ -140,7 +141,7 @@ def rows_apart(sets: ExaminedSets) -> Iterator[Finding]:
     jumps = np.diff(sets.order, prepend=sets.order[0] - 1) > 1
     jumps[sets.offsets[:-1]] = False
     if jumps.any():
-        number = int((sets.total(jumps) > 0).sum())
+        number = int((_segments.sums(jumps, sets.offsets) > 0).sum())
         yield Finding(
             "note", "rows-apart",
             f"the rows of {counted(number, 'set', len(sets))} do not follow each other",
@@ -221,7 +222,9 @@ class Deviations:
     def __post_init__(self) -> None:
         step = -(-self.sets.rows // ROWS)
         taken = np.arange(len(self.sets)) % step == 0
-        self._rows: Int[np.ndarray, " rows"] = np.flatnonzero(self.sets.spread(taken))
+        self._rows: Int[np.ndarray, " rows"] = np.flatnonzero(
+            _segments.spread(taken, self.sets.offsets)
+        )
         sizes = self.sets.sizes[taken]
         self._owner = np.repeat(np.arange(len(sizes)), sizes)
         self._number = len(sizes)

@@ -199,7 +199,7 @@ class Auto(Estimator):
 
     >>> import setwise as sw
     >>> choices = sw.datasets.generate("mnl", sets=300, items=4, features=2).choices
-    >>> model = Auto(time_budget=20).fit(choices)
+    >>> model = Auto(time_budget=3).fit(choices)
     >>> sum(one.weight for one in model.members_)
     1.0
     """

@@ -479,8 +479,9 @@ def trainable(choices: object, name: str = "choices") -> Choices:
             "sets in all): its choice is certain and teaches nothing; leave such sets out with "
             "choices.limit(min_items=2), on the command line --min-items 2"
         )
-    if name == "choices":
-        warn_of_leaks(choices)
+    if name == "choices":  # name columns that tell the choice without error
+        for finding in giveaways(choices):
+            warnings.warn(f"{finding.message}; {finding.remedy}", DataWarning, stacklevel=3)
     return choices
 
 
@@ -496,12 +497,6 @@ def comparable(validation: Choices, choices: Choices) -> Choices:
                     "or take both from one table with setwise.split(...)"
                 )
     return validation
-
-
-def warn_of_leaks(choices: Choices) -> None:
-    """Name columns that tell the choice without error, in a sample of the sets."""
-    for finding in giveaways(choices):
-        warnings.warn(f"{finding.message}; {finding.remedy}", DataWarning, stacklevel=4)
 
 
 def warn_if_perfect(perfect: bool, what: str = "training") -> None:

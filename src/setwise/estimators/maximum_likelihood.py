@@ -460,13 +460,15 @@ def warn_of_rounding(names: Sequence[str], logit: Optimum) -> None:
         )
 
 
-def warn_of_no_maximum(names: Sequence[str], found: Separation, sets: int, l2: float = 0.0) -> None:
+def warn_of_no_maximum(
+    names: Sequence[str], found: Separation | None, sets: int, l2: float = 0.0
+) -> None:
     """Say which columns have no finite coefficient; call it from ``fit``.
 
     ``l2`` is the strength of the penalty that the reported coefficients have instead; 0 if they
     have none.
     """
-    if found:
+    if found is not None:
         why, remedy = _separated(names, found, sets)
         why = f"the likelihood has no maximum: {why}, so that coefficients grow without bound"
     else:

@@ -64,11 +64,9 @@ class Ranks:
 
     def reciprocal(self) -> Float[np.ndarray, " sets"]:
         """The expected reciprocal rank: the mean of 1 / rank over the places shared."""
-        harmonic = np.concatenate([[0], np.cumsum(1 / np.arange(1, 1 + self._last()))])
-        return (harmonic[self.better + self.equal] - harmonic[self.better]) / self.equal
-
-    def _last(self) -> int:
-        return int((self.better + self.equal).max())
+        last = self.better + self.equal
+        harmonic = np.concatenate([[0], np.cumsum(1 / np.arange(1, 1 + last.max()))])
+        return (harmonic[last] - harmonic[self.better]) / self.equal
 
 
 @dataclass(frozen=True, eq=False)

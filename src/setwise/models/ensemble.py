@@ -22,7 +22,7 @@ class Ensemble(Model):
     it, p_m = weight_m, in the order of ``members``.
 
     >>> from setwise.models import ZOO, Sizes
-    >>> alone = [ZOO["sda"].build(2, Sizes(), jax.random.key(seed)) for seed in range(3)]
+    >>> alone = [ZOO["sdw"].build(2, Sizes(), jax.random.key(seed)) for seed in range(3)]
     >>> items, present = jnp.eye(2), jnp.ones(2, bool)
     >>> mean = sum(model.probabilities(items, present) for model in alone) / 3
     >>> bool(jnp.allclose(Ensemble.of(alone).probabilities(items, present), mean))

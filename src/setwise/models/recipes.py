@@ -54,7 +54,7 @@ class Recipe(Blueprint):
         """The model with initial weights for items of this many features.
 
         >>> from setwise.models import ZOO
-        >>> model = ZOO["sda"].build(8, Sizes(), jax.random.key(0))
+        >>> model = ZOO["sdw"].build(8, Sizes(), jax.random.key(0))
         >>> model.scores(jax.numpy.ones((5, 8)), jax.numpy.ones(5, bool)).shape
         (5,)
         """

@@ -37,25 +37,26 @@ def folded(graph: Graph, arrays: Mapping[str, np.ndarray]) -> Folded:
         found = arrays.get(name)
         if found is None or (found.shape, found.dtype.name) != spec:
             raise InputError(f"the graph's weight '{name}' does not fit the model's arrays")
-    return _Folding(arrays).of(graph)
+    folding = _Folding(arrays)
+    numbers: list[int] = []
+    for one, spec in zip(graph.operations, graph.specs, strict=True):
+        inputs = [numbers[number] for number in one.inputs]
+        numbers.append(folding.folded(one, spec, inputs))
+    made = folding.build.graph(numbers[-1])
+    return Folded(made, {name: folding.arrays[name] for name in made.weights})
 
 
 class _Folding:
+    """The new graph so far, and what is constant in it."""
+
     def __init__(self, arrays: Mapping[str, np.ndarray]):
         self.build = Builder()
         self.arrays = dict(arrays)
         self._known: dict[int, Any] = {}
         """Constants, by the number that they have in the new graph."""
 
-    def of(self, graph: Graph) -> Folded:
-        numbers: list[int] = []
-        for one, spec in zip(graph.operations, graph.specs, strict=True):
-            inputs = [numbers[number] for number in one.inputs]
-            numbers.append(self._folded(one, spec, inputs))
-        graph = self.build.graph(numbers[-1])
-        return Folded(graph, {name: self.arrays[name] for name in graph.weights})
-
-    def _folded(self, one: Operation, spec: Spec, inputs: list[int]) -> int:
+    def folded(self, one: Operation, spec: Spec, inputs: list[int]) -> int:
+        """The number in the new graph of what this operation gives for these inputs."""
         if one.name == "input":
             return self.build.given("input", one.settings[0], spec)
         if one.name == "weight":
@@ -162,7 +163,13 @@ def complete(graph: Graph) -> Graph:
     >>> [one.name for one in complete(build.graph(mean)).operations]
     ['input', 'sum', 'size', 'cast', 'div']
     """
-    return _Completing().of(graph)
+    completing = _Completing()
+    numbers: list[int] = []
+    for one, spec in zip(graph.operations, graph.specs, strict=True):
+        inputs = [numbers[number] for number in one.inputs]
+        old = [graph.specs[number] for number in one.inputs]
+        numbers.append(completing.completed(one, spec, inputs, old))
+    return completing.build.graph(completing.whole(numbers[-1], graph.specs[-1]))
 
 
 class _Completing:
@@ -173,25 +180,17 @@ class _Completing:
         self.true = self.build.literal(True, "bool")
         self.one = {dtype: self.build.literal(1, dtype) for dtype in ("int32", "float32")}
 
-    def of(self, graph: Graph) -> Graph:
-        numbers: list[int] = []
-        for one, spec in zip(graph.operations, graph.specs, strict=True):
-            inputs = [numbers[number] for number in one.inputs]
-            old = [graph.specs[number] for number in one.inputs]
-            numbers.append(self._completed(one, spec, inputs, old))
-        result = self._whole(numbers[-1], graph.specs[-1])
-        return self.build.graph(result)
-
-    def _completed(self, one: Operation, spec: Spec, x: list[int], old: list[Spec]) -> int:
+    def completed(self, one: Operation, spec: Spec, x: list[int], old: list[Spec]) -> int:
+        """The number in the new graph of what this operation gives for x, which had other specs."""
         name, settings = one.name, one.settings
         if name == "input":
             present = settings[0] == "present"
             return self.true if present else self.build.given("input", settings[0], spec)
         if name == "where" and x[0] == self.true:
-            return self._whole(x[1], spec)
+            return self.whole(x[1], spec)
         if name in ("and", "or") and self.true in x:
             other = x[0] if x[1] == self.true else x[1]
-            return self.true if name == "or" else self._whole(other, spec)
+            return self.true if name == "or" else self.whole(other, spec)
         if name == "sum" and x[0] in self.one.values():
             return self._count(one, old[0])
         if name == "max" and self._counts(x[0]) and x[1] in self.one.values():
@@ -200,10 +199,11 @@ class _Completing:
             return self.build.add(name, *x, settings=settings)
         if name in UNIFORM and self.build.specs[x[0]].shape == ():
             return x[0]
-        whole = [self._whole(number, spec) for number, spec in zip(x, old, strict=True)]
+        whole = [self.whole(number, spec) for number, spec in zip(x, old, strict=True)]
         return self.build.add(name, *whole, settings=settings)
 
-    def _whole(self, number: int, spec: Spec) -> int:
+    def whole(self, number: int, spec: Spec) -> int:
+        """The value in the shape that it has in the old graph."""
         return self.build.add("broadcast", number, settings=spec.shape)
 
     def _counts(self, number: int) -> bool:

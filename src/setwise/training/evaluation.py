@@ -123,7 +123,7 @@ class Validation:
     def _in_buckets(self) -> Iterator[_ValidationPart]:
         """The sets of the only task, a part at a time, in buckets."""
         (data,) = self._tasks
-        weight = _weight(data)
+        weight = data.weight
         shape = DeviceShape(None, None, 1.0 if weight is None else float(weight.mean()))
         for part in _parts(data, self._group):
             batches = [
@@ -158,10 +158,6 @@ def _parts(data: Encoded | Encoding, group: Group) -> Iterator[Encoded]:
     else:
         own = data if group.size == 1 else data.take(np.arange(begin, end))
         yield from (block.encoded() for block in own.blocks())
-
-
-def _weight(data: Encoded | Encoding) -> Float[np.ndarray, " sets"] | None:
-    return data.weight if isinstance(data, Encoded) else data.choices.weight
 
 
 def row_log_probabilities(model: Model, encoded: Encoded) -> Float[np.ndarray, " rows"]:
@@ -237,4 +233,4 @@ def weigh(models: Sequence[Model], valid: Encoded | Encoding) -> Float[np.ndarra
         own.append(np.stack([score(model)[rows].astype(np.float64) for model in models]))
     every = group.joined(np.concatenate(own, 1))
     log_p = np.concatenate([one.reshape(len(models), -1) for one in every], 1)
-    return select(log_p, _weight(valid))
+    return select(log_p, valid.weight)

@@ -17,7 +17,7 @@ from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
@@ -103,10 +103,13 @@ class Optimum:
         return problem, problem.at(self.coefficients[known])
 
     @cached_property
-    def separation(self) -> Separation:
-        """The columns that tell chosen items without error; where there are some, no maximum is."""
+    def separation(self) -> Separation | None:
+        """The columns that tell chosen items without error; None if the likelihood has a maximum.
+
+        With a penalty it always has one.
+        """
         if not self.growing or self.penalty is not None:
-            return Separation(np.zeros(len(self.identified), bool), 0)
+            return None
         columns = np.flatnonzero(self.identified)
         within = self.within[np.ix_(columns, columns)]
         return separation(self.data, columns, self.coefficients[columns], within)
@@ -228,7 +231,8 @@ class _Problem:
         self.total = float(self.weight.sum())
         self.null = -float(self.weight @ np.log(self.sizes))
         self.chosen_sum = self.weight @ x[self.chosen_rows]
-        self.by_set = _sums(data.offsets)
+        # A sparse matrix (sets x rows) that sums the rows of each set, with their weights as data.
+        self.by_set = csr_array((np.ones(len(x)), np.arange(len(x)), data.offsets))
         self.offset = data.offset
         self.scaled = np.empty_like(x)
 
@@ -298,12 +302,6 @@ class _Problem:
 
     def _spread(self, values: Float[np.ndarray, " sets"]) -> Float[np.ndarray, " rows"]:
         return np.repeat(values, self.sizes)
-
-
-def _sums(offsets: Int[np.ndarray, " sets_and_one"]) -> csr_array:
-    """A sparse matrix (sets x rows) that sums the rows of each set; its data are their weights."""
-    rows = int(offsets[-1])
-    return csr_array((np.ones(rows), np.arange(rows), offsets))
 
 
 def _varying(

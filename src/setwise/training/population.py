@@ -307,7 +307,7 @@ def _layouts(population: Population, at_least: int) -> list[Layout]:
     if one_by_one or max(at_least, len(members)) == 1:
         return [Layout((Stream(one.task, one.seed, (n,)),), 1) for n, one in enumerate(members)]
     by_cost = sorted(members, key=population.cost)
-    largest = {population.recipe(member): member for member in by_cost}
+    largest = {one.recipe(population.blueprint): one for one in by_cost}
     most = max(population.bytes_of_a_step(member) for member in largest.values())
     limit = min(most_lanes(), lanes_in_memory(most))  # what is fast on this device, and fits
     return plan(members, population.alike, limit, at_least)

@@ -203,9 +203,9 @@ class Population:
 
     def bytes_of_a_step(self, member: Member) -> int:
         """What the intermediate values of one step of this member take, at most."""
-        features = self.features(member.task)
+        features = sum(self.widths(member.task))
         shape = (self.batch_size(member), self.buckets[member.task][-1].width)
-        skeleton = self.recipe(member).skeleton(features, self.sizes)
+        skeleton = member.recipe(self.blueprint).skeleton(features, self.sizes)
 
         def total(model: Model, items: jax.Array, present: jax.Array) -> jax.Array:
             return jax.vmap(model.scores)(items, present).sum()
@@ -221,20 +221,12 @@ class Population:
         """Members of which this is the same can train as one program."""
         options = member.options
         return (
-            self.recipe(member), self.batch_size(member), options.objective,
-            options.decoupled_weight_decay, self._widths(member.task),
+            member.recipe(self.blueprint), self.batch_size(member), options.objective,
+            options.decoupled_weight_decay, self.widths(member.task),
         )  # fmt: skip
 
-    def recipe(self, member: Member) -> Recipe:
-        """What the member's model is built from."""
-        return member.recipe(self.blueprint)
-
-    def features(self, task: int) -> int:
-        """The width of a row, context included."""
-        return sum(self._widths(task))
-
-    def _widths(self, task: int) -> tuple[int, int]:
-        """The numbers of features of an item and of a set."""
+    def widths(self, task: int) -> tuple[int, int]:
+        """The numbers of features of an item and of a set; models see rows of both."""
         train = self.tasks[task].train
         if isinstance(train, Encoded):
             return train.items.shape[1], train.context.shape[1]
@@ -311,7 +303,8 @@ def layouts_at_once(population: Population, layouts: Sequence[Layout]) -> int:
 
     Layouts of one recipe share a program: the second would compile it once more, not wait for it.
     """
-    recipes = {id(population.recipe(population.members[one.members[0]])) for one in layouts}
+    first = [population.members[one.members[0]] for one in layouts]
+    recipes = {id(one.recipe(population.blueprint)) for one in first}
     cores = os.cpu_count() or 1
     if not _on_cpu() or not alone() or len(recipes) < len(layouts):
         return 1

@@ -9,7 +9,6 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from setwise._arguments import flag, optional
 from setwise.training.options import Options  # noqa: F401 (of an example)
 from setwise.training.population_plan import Member
 
@@ -120,7 +119,6 @@ def drawn(wanted: bool | None) -> Iterator[Callable[[Stand], None] | None]:
 
     ``wanted=None``: a bar where there can be one, and else None; ``wanted=False``: None.
     """
-    optional(flag)("progress", wanted)
     terminal = sys.stderr.isatty()
     if wanted is False or (wanted is None and not terminal and not in_notebook()):
         yield None

@@ -32,14 +32,11 @@ class Separation:
     """Columns that together tell chosen items from others without error, and in how many sets.
 
     If several directions separate, this is one with few columns: none of them can be left out.
-    In the other sets it makes no difference. No column and no set if log L has a maximum.
+    In the other sets it makes no difference.
     """
 
     columns: Bool[np.ndarray, " d"]
     sets: int
-
-    def __bool__(self) -> bool:
-        return self.sets > 0
 
 
 def separation(
@@ -47,8 +44,8 @@ def separation(
     columns: Int[np.ndarray, " k"],
     coefficients: Float[np.ndarray, " k"],
     within: Float[np.ndarray, "k k"],
-) -> Separation:
-    """Decide whether log L of these choices has a maximum.
+) -> Separation | None:
+    """What keeps log L of these choices from having a maximum; None if it has one.
 
     Args:
         data: the choices.
@@ -63,16 +60,16 @@ def separation(
     >>> found.columns.tolist(), found.sets
     ([True, False], 2)
     """
-    named = np.zeros(data.items.shape[1], bool)
     differences = _Differences(data, columns, within)
     if differences.direction(np.arange(len(columns))) is None:
-        return Separation(named, 0)
+        return None
     kept = differences.few(coefficients)
     direction = differences.direction(kept)
     assert direction is not None
-    told = differences.margins(direction, kept) > TOLD
+    told = differences.owner[differences.margins(direction, kept) > TOLD]
+    named = np.zeros(data.items.shape[1], bool)
     named[columns[kept]] = True
-    return Separation(named, len(np.unique(differences.owner[told])))
+    return Separation(named, len(np.unique(told))) if len(told) else None
 
 
 class _Differences:

@@ -259,8 +259,7 @@ class Streamed:
         self.shards = -(-len(train) // self._sets_a_shard)
         self._rows = 0
         self._sets = self._sets_a_shard if group.size == 1 else 0
-        weight = train.choices.weight
-        self._mean_weight = 1.0 if weight is None else float(weight.mean())
+        self._mean_weight = 1.0 if train.weight is None else float(train.weight.mean())
 
     def epoch(self, streams: Sequence[Stream], epoch: int, done: int = 0) -> Iterator[Shard]:
         """As :meth:`Resident.epoch`, of one stream."""

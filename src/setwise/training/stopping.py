@@ -123,8 +123,9 @@ def worse_than_guessing(one: Fit, valid: Encoded | Encoding) -> float | None:
     and a tenth more, is clear. A fit that was still getting better when its epochs ended may only
     need more of them: there, twice the NLL of equal chances is clear.
     """
-    weight = valid.weight if isinstance(valid, Encoded) else valid.choices.weight
-    share = np.ones(len(valid)) if weight is None else np.asarray(weight, np.float64)
+    share = np.ones(len(valid))
+    if valid.weight is not None:
+        share = np.asarray(valid.weight, np.float64)
     share = share / share.sum()
     guessing = float(share @ np.log(valid.sizes))
     noise = float(np.sqrt((share**2).sum()))  # 1 / sqrt(m) without weights

@@ -14,7 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Int, Shaped
 
 from setwise.choices import Encoded
 from setwise.models import Model
@@ -69,7 +69,9 @@ class Trainer:
         self._patience = self._of_lanes(lambda one: one.patience)
         self._epochs = self._of_lanes(lambda one: one.epochs)
         self._on_accuracy = self._of_lanes(lambda one: one.stop_on == "accuracy")
-        self._drops = bool(self._of_lanes(lambda one: one.dropout > 0).any())
+        self._weight_decay = jnp.asarray(self._of_lanes(lambda one: one.weight_decay), jnp.float32)
+        dropped = self._of_lanes(lambda one: one.dropout)
+        self._keep = jnp.asarray(1 - dropped, jnp.float32) if dropped.any() else None
         self._seeds = np.array([one.seed for one in layout.streams], np.uint32)
         first = self._options[0][0]  # what must be the same is the first member's
         used = sorted({one.task for one in layout.streams}) if larger is None else larger._used
@@ -96,10 +98,11 @@ class Trainer:
     def start(self) -> TrainingProgress:
         """Before the first epoch."""
         population = self.population
-        recipe = population.recipe(population.members[self.layout.members[0]])  # that of all
+        first = population.members[self.layout.members[0]]
+        recipe = first.recipe(population.blueprint)  # that of all
         models = [
             recipe.initial(
-                population.features(stream.task), population.sizes, jnp.uint32(stream.seed)
+                sum(population.widths(stream.task)), population.sizes, jnp.uint32(stream.seed)
             )
             for stream in self.layout.streams
         ]
@@ -133,7 +136,11 @@ class Trainer:
     def _trained(self, progress: TrainingProgress, shard: Shard, number: int) -> TrainingProgress:
         """The progress after a shard of an epoch."""
         data, sets, numbers, real, places = shard
-        keys, hyper = self._keys(number, progress.shards), self._hyper(number)
+        # Steps fold their number into the streams' keys of dropout, from 0; shards from the top.
+        fold = [number] if progress.shards == 0 else [number, 2**32 - progress.shards]
+        keys = epoch.noise_keys(self._seeds, np.array(fold, np.uint32))
+        rate = jnp.asarray(self._of_lanes(lambda one: one.rate(number)), jnp.float32)
+        hyper = Hyper(rate, self._weight_decay, self._keep)
         state: State
         if places is None:
             batches = EpochBatches(jnp.asarray(sets), keys, jnp.asarray(numbers))
@@ -254,9 +261,10 @@ class Trainer:
         else:
             size = self.population.batch_size(self.population.members[self.layout.members[0]])
             tasks = ResidentTasks(self.population, self._used, size)
-        narrow, wide = (kind(tasks.buckets, tasks.batch_size) for kind in (in_step, one_width))
+        narrow = in_step(tasks.buckets, tasks.batch_size)
         if len(narrow.counts) == 1 or len(narrow.widths) == 1:
             return Resident(tasks, narrow, self.group)  # as alone
+        wide = one_width(tasks.buckets, tasks.batch_size)
         spared = self._bytes_per_epoch(wide) - self._bytes_per_epoch(narrow)
         epochs = min(int(self._epochs.max()), PATIENCES * int(self._patience.max()))
         each = self.numbers.size * epochs * spared / (len(narrow.widths) - 1)
@@ -282,23 +290,11 @@ class Trainer:
     @cached_property
     def _bytes_per_row(self) -> float:
         """Intermediate values of one row of a batch, for one model."""
-        population = self.population
-        recipe = population.recipe(population.members[self.layout.members[0]])
-        same = [one for one in population.members if population.recipe(one) == recipe]
+        population, shared = self.population, self.population.blueprint
+        recipe = population.members[self.layout.members[0]].recipe(shared)
+        same = [one for one in population.members if one.recipe(shared) == recipe]
         widest = max(same, key=population.cost)
         return population.bytes_of_a_step(widest) / population.cost(widest)
-
-    def _keys(self, number: int, shard: int) -> jax.Array:
-        """The streams' keys of dropout; steps fold their number in, from 0, shards from the top."""
-        fold = [number] if shard == 0 else [number, 2**32 - shard]
-        return epoch.noise_keys(self._seeds, np.array(fold, np.uint32))
-
-    def _hyper(self, number: int) -> Hyper:
-        def array(read: Callable[[Options], float]) -> Float[jax.Array, "streams lanes"]:
-            return jnp.asarray(self._of_lanes(read), jnp.float32)
-
-        keep = array(lambda one: 1 - one.dropout) if self._drops else None
-        return Hyper(array(lambda one: one.rate(number)), array(lambda one: one.weight_decay), keep)
 
     def _of_lanes(self, read: Callable[[Options], float]) -> Shaped[np.ndarray, "streams lanes"]:
         return np.array([[read(one) for one in row] for row in self._options])

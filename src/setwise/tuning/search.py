@@ -127,7 +127,7 @@ def tune(
 
     >>> import setwise as sw
     >>> train, valid, test = sw.split(sw.datasets.generate("mnl", sets=300).choices)
-    >>> small = sw.SDA(dimension=2, hidden=4, training=sw.Training(epochs=2))
+    >>> small = sw.SDW(dimension=2, hidden=4, training=sw.Training(epochs=2))
     >>> tuned = tune(small, train, valid, tuning=sw.Tuning(trials=3, storage=None))
     >>> sorted(tuned.values), len(tuned.trials)
     (['decay', 'dropout', 'learning_rate', 'weight_decay'], 3)
