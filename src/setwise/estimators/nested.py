@@ -78,8 +78,8 @@ class NestedLogit(Estimated):
 
     with k the innermost nest of x, scale_m the product of the lambdas of m and of all nests around
     it, and I_m = log( sum over the items z of m itself of exp(V_z / scale_m) + sum over the nests
-    c within m of exp(lambda_c I_c) ). Scales fall from level to level. They are what apollo calls
-    lambda and larch mu of a nest, and 1 / mu in biogeme; :meth:`summary` lists them.
+    c within m of exp(lambda_c I_c) ). Scales fall from level to level. They are what
+    apollo calls lambda, and the inverse of biogeme's mu; :meth:`summary` lists them.
 
     Args:
         nest: the column of nests, read as a category among the items (``items=[...,
