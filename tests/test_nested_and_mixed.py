@@ -23,13 +23,8 @@ from setwise.estimators.logit import MNL
 from setwise.estimators.mixed import MixedMNL
 from setwise.estimators.nested import NestedLogit
 from setwise.models import ZOO, About, Sizes
-from setwise.models.mixtures import (
-    Mixture,
-    MixtureBlueprint,
-    Nested,
-    SoftNested,
-    SoftNestedBlueprint,
-)
+from setwise.models.mixtures import Mixture, MixtureBlueprint, SoftNested, SoftNestedBlueprint
+from setwise.models.nested import Nested
 from setwise.models.within_set import WithinSet, WithinSetBlueprint
 from setwise.scoring.model_file import Artifact
 from setwise.training import maximise
@@ -64,7 +59,7 @@ def filled(model, seed=0):
 KEY = jax.random.key(0)
 MODELS = {
     "within set": WithinSet(5),
-    "nested": Nested(5, 3, start=2),
+    "nested": Nested(5, (3,), start=2),
     "soft nested": SoftNested(5, 4, KEY),
     "mixture": Mixture(5, 4, KEY),
 }
@@ -119,7 +114,7 @@ def test_nested_logit_by_hand():
     """
     x = jnp.array([[0.0, 0.5, -1], [jnp.log(2.0), 0.5, -1], [jnp.log(3.0), -2, 1]])
     arrays = {"theta": np.array([1, 0, 0], np.float32), "raw": np.array([0, 40], np.float32)}
-    model = with_arrays(Nested(3, 2, start=1), arrays)
+    model = with_arrays(Nested(3, (2,), start=1), arrays)
     nest = 5**0.5 / (5**0.5 + 3)
     expected = [nest / 5, nest * 4 / 5, 1 - nest]
     np.testing.assert_allclose(model.probabilities(x, jnp.ones(3, bool)), expected, rtol=1e-5)
@@ -170,7 +165,7 @@ def test_blueprints_build_for_any_sizes(kind):
 def test_iia_holds_within_a_nest_and_fails_across():
     x = jnp.array([[0.3, 1, -1], [1.0, 1, -1], [0.5, 1, -1], [0.7, -1, 1.0], [0.1, -1, 1.0]])
     arrays = {"theta": np.array([1, 0, 0], np.float32), "raw": np.zeros(2, np.float32)}
-    model = with_arrays(Nested(3, 2, start=1), arrays)
+    model = with_arrays(Nested(3, (2,), start=1), arrays)
     before = np.asarray(model.scores(x, jnp.ones(5, bool)))
     after = np.asarray(model.scores(x, jnp.arange(5) != 2))
     assert after[0] - after[1] == pytest.approx(before[0] - before[1], abs=1e-6)
@@ -190,7 +185,7 @@ def test_the_general_maximiser_solves_the_mnl_as_newton_does():
 
 
 @pytest.mark.parametrize(
-    "model", [Nested(5, 3, start=2), Mixture(5, 2, KEY)], ids=["nested", "mixture"]
+    "model", [Nested(5, (3,), start=2), Mixture(5, 2, KEY)], ids=["nested", "mixture"]
 )
 def test_derivatives_are_those_of_the_likelihood(model):
     _, choices = nested_choices(sets=40)

@@ -3,7 +3,7 @@
 What one more of a feature is worth, and what a set is worth to those who choose from it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -347,16 +347,6 @@ def _logsums(
     utilities = data.items[:, places] @ (np.atleast_2d(estimator.coef_) * scale[places]).T
     if not isinstance(estimator, NestedLogit):
         return _segments.log_sum_exp(utilities, data.offsets)
-    nested = np.stack([*_in_nests(estimator, data, utilities[:, 0])], 1)
-    return np.logaddexp.reduce(nested, axis=1)[:, None]
-
-
-def _in_nests(
-    estimator: NestedLogit, data: Encoded, utility: Float[np.ndarray, " rows"]
-) -> Iterator[Float[np.ndarray, " sets"]]:
-    """lambda_k I_k of each nest in every set; last, what is in no nest."""
-    member = estimator.nest_members(data)
-    for k, one in enumerate(estimator.lambdas_):
-        inside = np.where(member[:, k], utility / one, -np.inf)
-        yield one * _segments.log_sum_exp(inside, data.offsets)
-    yield _segments.log_sum_exp(np.where(member.any(1), -np.inf, utility), data.offsets)
+    # The scores of a nested logit add up, as exponentials, to the sum over its outermost nests.
+    scores = estimator.log_odds(data, utilities[:, 0])
+    return _segments.log_sum_exp(scores, data.offsets)[:, None]

@@ -115,7 +115,7 @@ _BESIDE = (
         "nested",
         About(
             "non-IIA", "V(x) / lambda_k + (lambda_k - 1) I_k", "McFadden 1978", False,
-            "When a column names groups of similar items, such as modes or brands.",
+            "When you know groups of similar items, such as modes or brands, and groups of these.",
         ),
         partial(NestedLogit, "nest"),
     ),

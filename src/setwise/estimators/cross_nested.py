@@ -14,10 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from setwise import _segments
 from setwise._arguments import by_name, each, flag, text
-from setwise._errors import InputError
 from setwise._tensorfile import with_arrays
 from setwise.choices import Choices, Encoded, Schema, Utility
-from setwise.choices.alternatives import shown
 from setwise.estimators.maximum_likelihood import (
     Estimated,
     Remarks,
@@ -30,6 +28,7 @@ from setwise.estimators.maximum_likelihood import (
     with_utility,
     without_context,
 )
+from setwise.estimators.nests import ALONE, NOTE, above, check_alternatives, warn_if_above
 from setwise.estimators.summary import reasons
 from setwise.models.cross_nested import CrossNested
 from setwise.training import Optimum, maximise
@@ -37,10 +36,7 @@ from setwise.training.covariances import Resampling
 from setwise.training.likelihood import Likelihood, Maximum, maximise_likelihood, resampled
 
 STARTS = (0.9, 0.4)  # lambdas to climb from; the better maximum is kept
-NOTE = "z and p of a lambda test lambda = 1, where its nest is none."
-ALONE = "not identified: no set has two items of this nest"
 REST = "one less the other shares of this alternative"
-ABOVE = "above 1, which is inconsistent with utility maximisation"
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,20 +207,7 @@ class CrossNestedLogit(Estimated):
     def _learned(self, choices: Choices) -> tuple[Schema, Encoded]:
         """The schema of training sets, with a mark per alternative of a nest, and these sets."""
         used = with_utility(choices, self.utility)
-        name = used.roles.alternative
-        if name is None or used.roles.utility is None:
-            raise InputError(
-                "nests= lists named alternatives and goes with a utility; read the choices with "
-                "alternative= (or from a wide table) and give utility="
-            )
-        known = used.levels(name)
-        for nest, members in self.nests.items():
-            for one in members:
-                if one not in known:
-                    raise InputError(
-                        f"nests['{nest}'] has '{one}', which is not an alternative; the "
-                        f"alternatives are: {shown(known)}"
-                    )
+        check_alternatives(self.nests, used, "")
         marks = {one: [one] for one in self._nests.alternatives}
         schema = Schema.fit(used).with_marks(marks, used)
         data = with_mean_weight(schema.over(used).encoded(np.float64))
@@ -250,22 +233,12 @@ class CrossNestedLogit(Estimated):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        if self._above():
-            warnings.warn(
-                f"{self._above()}; give its alternatives other nests, or none",
-                UserWarning,
-                stacklevel=4,
-            )
+        warn_if_above(*self._scales())
 
-    def _above(self) -> str:
-        """The lambdas above 1, for a warning and for the summary."""
-        values = self.lambdas_[:1] if self.one_lambda else self.lambdas_
-        large = [
-            f"{name} = {value:.4g}"
-            for name, value in zip(self._nests.parameter_names(), values, strict=False)
-            if value > 1 + 1e-6
-        ]
-        return f"{', '.join(large)} is {ABOVE}" if large else ""
+    def _scales(self) -> tuple[list[str], Float[np.ndarray, " r"]]:
+        """The names of the lambdas that are estimated, and the lambdas."""
+        count = self._nests.scales
+        return self._nests.parameter_names()[:count], self.lambdas_[:count]
 
     @property
     def lambda_(self) -> dict[str, float]:
@@ -312,10 +285,10 @@ class CrossNestedLogit(Estimated):
         fixed = self.dropped_ | {
             name: ALONE if name.startswith("lambda") else REST for name in nests.parameter_names()
         }
-        note = "\n".join(filter(None, (NOTE, self._above(), without_context(self.schema_))))
+        notes = NOTE, above(*self._scales()), without_context(self.schema_)
         null = np.zeros(len(self.identified_))
         null[d : d + nests.scales] = 1
-        return Remarks(fixed, note, null)
+        return Remarks(fixed, "\n".join(filter(None, notes)), null)
 
     def _resampling(self, choices: Choices) -> Resampling:
         _, data = self._learned(choices)

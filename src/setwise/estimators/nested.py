@@ -1,11 +1,10 @@
-"""The nested logit for given nests, by maximum likelihood."""
+"""The nested logit for given nests, of one level or several, by maximum likelihood."""
 
 import warnings
-from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -13,11 +12,10 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from setwise import _segments
-from setwise._arguments import by_name, each, optional, text
+from setwise._arguments import flag, optional, text
 from setwise._errors import InputError
 from setwise._tensorfile import with_arrays
 from setwise.choices import Choices, Encoded, Schema, Utility
-from setwise.choices.alternatives import shown
 from setwise.estimators.maximum_likelihood import (
     FIXED,
     Estimated,
@@ -33,19 +31,31 @@ from setwise.estimators.maximum_likelihood import (
     with_utility,
     without_context,
 )
+from setwise.estimators.nests import (
+    ALONE,
+    ALONE_WITHIN,
+    NOTE,
+    Branches,
+    Tree,
+    above,
+    check_alternatives,
+    check_one_nest_each,
+    is_one_lambda,
+    is_tree,
+    warn_if_above,
+)
 from setwise.estimators.summary import reasons
-from setwise.models.mixtures import Nested
+from setwise.models.nested import Nested
 from setwise.training import Optimum, maximise
 from setwise.training.covariances import Resampling
 from setwise.training.likelihood import Likelihood, Maximum, maximise_likelihood, resampled
 
-START = np.log(9.0)  # lambda = 0.9: the sigmoid reaches 1, the MNL, in the limit only
+START = 0.9  # of a lambda: a sigmoid reaches 1, the MNL, in the limit only
 ONE = 40.0  # the sigmoid of this is 1 to the last digit
 BOUND = 0.999
 
-NOTE = "z and p of a lambda test lambda = 1, where its nest is none."
 AT_BOUND = "at its bound: this nest is none"
-ALONE = "not identified: no set has two items of this nest"
+BEYOND = "A lambda at its bound may be best above 1: bounded=False estimates it."
 
 
 class NestedLogit(Estimated):
@@ -60,18 +70,36 @@ class NestedLogit(Estimated):
     :meth:`summary` says why. The outside option, where there is one, is a nest of its own.
     Context features cancel and are not used.
 
+    **Several levels.** Nests may hold nests. The lambda of a nest is relative to the nest around
+    it, so that every lambda up to 1 is consistent with utility maximisation, and 1 makes its nest
+    none. It is the coefficient of the nest's log-sum I (the inclusive value) one level up:
+
+        g(x, s) = V_x / scale_k + sum over the nests m that hold x of (lambda_m - 1) I_m
+
+    with k the innermost nest of x, scale_m the product of the lambdas of m and of all nests around
+    it, and I_m = log( sum over the items z of m itself of exp(V_z / scale_m) + sum over the nests
+    c within m of exp(lambda_c I_c) ). Scales fall from level to level. They are what
+    apollo calls lambda, and the inverse of biogeme's mu; :meth:`summary` lists them.
+
     Args:
         nest: the column of nests, read as a category among the items (``items=[...,
             "category(nest)"]``; text is a category anyway). It is not part of V: constants of
             nests or alternatives are columns of their own. No level of it is merged with others.
         nests: instead of a column, the named alternatives of each nest, such as
-            ``{"existing": ["TRAIN", "CAR"]}``. An alternative that is not listed is in no nest. It
-            goes with a utility. :class:`CrossNestedLogit` takes alternatives in several nests, and
-            does not bound lambda.
+            ``{"existing": ["TRAIN", "CAR"]}``, or nests in nests, of any depth: ``{"public":
+            {"rail": ["train", "metro"], "road": ["bus"]}, "private": ["car", "bike"]}``. An
+            alternative that is not listed is in no nest. It goes with a utility.
+            :class:`CrossNestedLogit` takes alternatives in several nests.
         utility: V as a formula or :class:`setwise.Utility`, as in :class:`MNL`.
+        one_lambda: whether all nests have the same lambda: False (the default), True, or
+            "by level", for one lambda per level.
+        bounded: whether lambdas are at most 1, the default. If False, a lambda above 1 is
+            estimated too, and a warning and :meth:`summary` say that it is inconsistent with
+            utility maximisation.
 
-    Fitted attributes: ``coef_`` (of V, in the table's units), ``feature_names_``, ``lambdas_`` and
-    ``lambda_`` (the same by nest), and those of :class:`Estimated`, lambdas after coefficients.
+    Fitted attributes: ``coef_`` (of V, in the table's units), ``feature_names_``, ``nests_``,
+    ``lambdas_`` and ``lambda_`` (the same by nest), ``scales_`` and ``scale_`` (products of
+    lambdas), and those of :class:`Estimated`, lambdas after coefficients.
 
     >>> import setwise as sw
     >>> made = sw.datasets.generate("nested", sets=500, features=2, nests=2)
@@ -90,26 +118,32 @@ class NestedLogit(Estimated):
 
     CHECKS: ClassVar = {
         "nest": optional(text),
-        "nests": optional(by_name(each(text))),
+        "nests": optional(is_tree),
         "utility": is_utility,
+        "one_lambda": is_one_lambda,
+        "bounded": flag,
     }
     TAKES_FIXED: ClassVar = True
     ARRAYS = ("coef", "lambdas", "identified", "bounded")
 
     coef_: Float[np.ndarray, " d"]
     lambdas_: Float[np.ndarray, " k"]
-    bounded_: Bool[np.ndarray, " k"]
+    bounded_: Bool[np.ndarray, " r"]
 
     def __init__(
         self,
         nest: str | None = None,
         *,
-        nests: Mapping[str, Sequence[str]] | None = None,
+        nests: Tree | None = None,
         utility: str | Utility | None = None,
+        one_lambda: bool | Literal["by level"] = False,
+        bounded: bool = True,
     ):
         self.nest = nest
         self.nests = nests
         self.utility = utility
+        self.one_lambda = one_lambda
+        self.bounded = bounded
 
     def _fit(
         self,
@@ -119,24 +153,24 @@ class NestedLogit(Estimated):
         progress: bool | None,
     ) -> None:
         self.schema_, data = self._learned(choices)
-        schema, (start, nests) = self.schema_, self._marks()
-        informative = _informative(data, start, nests, self._said)
-        d = data.items.shape[1]
-        utility = self._utility()
+        schema, form = self.schema_, self._form(data.items.shape[1])
+        informative = self._informative(data)
+        d, utility = data.items.shape[1], self._utility()
         given = with_fixed(data, schema)
         linear = replace(given, items=np.ascontiguousarray(given.items[:, utility]))
         mnl = maximise(linear)
         check_identified(np.array(schema.item_names)[utility].tolist(), mnl.identified)
         separates = mnl.separation
-        begin, free = np.zeros(d + nests), np.zeros(d + nests, bool)
+        begin, free = np.zeros(d + len(form.raw)), np.zeros(d + len(form.raw), bool)
         begin[:d][utility], free[:d][utility] = mnl.coefficients, mnl.identified
-        begin[d:], free[d:] = np.where(informative, START, ONE), informative
+        begin[d:], free[d:] = self._raw(np.where(informative, START, 1.0)), informative
         for place, value in fixed_coefficients(schema).items():
             begin[place] = value * schema.item_scales[place]
-        unit = np.ones(d + nests)
+        unit = np.ones(len(begin))
         unit[:d][utility] = mnl.units
-        found, self.bounded_ = _solve(Nested(d, nests, start), begin, data, free, unit)
-        self.coef_, self.lambdas_ = self._reported(found.parameters)
+        found, self.bounded_ = _solve(form, begin, data, free, unit)
+        self.coef_, lambdas = self._reported(found.parameters)
+        self.lambdas_ = lambdas[[*form.shared]]
         self.identified_ = np.concatenate([mnl.identified, informative & ~self.bounded_])
         self.log_likelihood_, self.null_log_likelihood_ = (
             found.log_likelihood,
@@ -163,8 +197,12 @@ class NestedLogit(Estimated):
             keep = () if self.nest is None else (self.nest,)
             schema, seen = Schema.learn(used, whole=keep)
         else:
-            _check_nests(self.nests, used)
-            schema = Schema.fit(used).with_marks(self.nests, used)
+            tree = Branches.of(self.nests)
+            check_alternatives(tree.members, used, ", or name a column in nest=")
+            check_one_nest_each(self.nests)
+            schema = Schema.fit(used).with_marks(
+                {name: tree.members[name] for name in tree.names}, used
+            )
             seen = schema.over(used)
         data = with_mean_weight(seen.encoded(np.float64))
         return schema, replace(data, context=np.zeros((len(data), 0)))
@@ -181,10 +219,11 @@ class NestedLogit(Estimated):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+        warn_if_above(self._lambda_names(), self._own_lambdas())
 
     @property
     def nests_(self) -> list[str]:
-        """The levels of the nest column, or the names of the nests."""
+        """The levels of the nest column, or the names of the nests, the outermost first."""
         if self.nests is not None:  # a file does not keep the order of the argument
             assert self.schema_.terms is not None
             return self.schema_.terms.names[self._marks()[0] :]
@@ -196,10 +235,43 @@ class NestedLogit(Estimated):
         """Each nest's lambda."""
         return dict(zip(self.nests_, self.lambdas_.tolist(), strict=True))
 
+    @property
+    def scales_(self) -> Float[np.ndarray, " k"]:
+        """The product of each nest's lambda and those of the nests around it."""
+        return self.tree_.products(self.lambdas_)
+
+    @property
+    def scale_(self) -> dict[str, float]:
+        """Each nest's scale."""
+        return dict(zip(self.nests_, self.scales_.tolist(), strict=True))
+
+    @property
+    def tree_(self) -> Branches:
+        """Which nest is within which."""
+        if self.nests is not None:
+            return Branches.of(self.nests, self.nests_)
+        return Branches.of({name: [] for name in self.nests_})
+
     def nest_members(self, encoded: Encoded) -> Bool[np.ndarray, "rows k"]:
         """Which of the nests each encoded row is in; an outside option is in none."""
         start, nests = self._marks()
         return encoded.items[:, start : start + nests] > 0
+
+    def log_odds(
+        self, encoded: Encoded, utilities: Float[np.ndarray, " rows"]
+    ) -> Float[np.ndarray, " rows"]:
+        """g of encoded rows with these utilities, in double precision.
+
+        The sum of exp g over a set is that of exp(lambda_k I_k) over the outermost nests.
+        """
+        member, offsets = self.nest_members(encoded), encoded.offsets
+        g = utilities / np.where(member, self.lambdas_, 1).prod(1)
+        for place in reversed(range(len(self.lambdas_))):  # inner nests come after outer ones
+            held = member[:, place]
+            inclusive = _segments.log_sum_exp(np.where(held, g, -np.inf), offsets)
+            gain = (self.lambdas_[place] - 1) * np.where(np.isfinite(inclusive), inclusive, 0)
+            g = g + np.where(held, _segments.spread(gain, offsets), 0)
+        return g
 
     @property
     def feature_names_(self) -> list[str]:
@@ -209,58 +281,98 @@ class NestedLogit(Estimated):
 
     @property
     def parameter_names_(self) -> list[str]:
-        of = "" if self.nest is None else f"{self.nest}="
-        return [*self.feature_names_, *(f"lambda({of}{name})" for name in self.nests_)]
+        return [*self.feature_names_, *self._lambda_names()]
 
     @property
     def parameters_(self) -> Float[np.ndarray, " p"]:
-        return np.concatenate([self.coef_, self.lambdas_])
+        return np.concatenate([self.coef_, self._own_lambdas()])
 
     def with_parameters(self, parameters: Float[np.ndarray, " p"]) -> "NestedLogit":
         other = copy(self)
-        other.coef_, other.lambdas_ = np.split(parameters, [len(self.coef_)])
+        other.coef_, lambdas = np.split(parameters, [len(self.coef_)])
+        other.lambdas_ = lambdas[[*self._shared]]
         other.model_ = other._model()
         return other
 
     def _remarks(self) -> Remarks:
         names, d = self.parameter_names_, len(self.coef_)
-        why = np.where(self.bounded_, AT_BOUND, ALONE).tolist()
+        inner = set(self.tree_.parents)
+        alone = [ALONE] * len(self.bounded_)
+        for place, one in enumerate(self._shared):
+            alone[one] = ALONE_WITHIN if place in inner else alone[one]
+        why = np.where(self.bounded_, AT_BOUND, alone).tolist()
         fixed = self.dropped_ | dict(zip(names[d:], why, strict=True))
-        note = "\n".join(filter(None, (NOTE, without_context(self.schema_))))
-        null = np.concatenate([np.zeros(d), np.ones(len(self.lambdas_))])
-        return Remarks(fixed, note, null)
+        notes = (
+            NOTE, self._about_scales(), above(names[d:], self._own_lambdas()),
+            BEYOND if self.bounded_.any() else "", without_context(self.schema_),
+        )  # fmt: skip
+        null = np.concatenate([np.zeros(d), np.ones(len(self.bounded_))])
+        return Remarks(fixed, "\n".join(filter(None, notes)), null)
+
+    def _about_scales(self) -> str:
+        """What lambdas of several levels mean, for the summary."""
+        if max(self.tree_.depths) == 0:
+            return ""
+        scales = ", ".join(f"{name} {scale:.4g}" for name, scale in self.scale_.items())
+        return (
+            "A lambda is relative to the nest around its nest: up to 1 it is consistent with "
+            f"utility maximisation.\nScales, the products of lambdas from the top: {scales}."
+        )
+
+    @property
+    def _shared(self) -> tuple[int, ...]:
+        """The place among the estimated lambdas of each nest's lambda."""
+        return self.tree_.shared(self.one_lambda)
+
+    def _own_lambdas(self) -> Float[np.ndarray, " r"]:
+        """The lambdas that are estimated, each of one nest or of several."""
+        return self.lambdas_[np.unique(self._shared, return_index=True)[1]]
+
+    def _lambda_names(self) -> list[str]:
+        if self.one_lambda == "by level":
+            return [f"lambda(level {one + 1})" for one in range(max(self._shared) + 1)]
+        of = "" if self.nest is None else f"{self.nest}="
+        return ["lambda"] if self.one_lambda else [f"lambda({of}{name})" for name in self.nests_]
 
     def _reported(
         self, parameters: Float[np.ndarray, "*r p"]
-    ) -> tuple[Float[np.ndarray, "*r d"], Float[np.ndarray, "*r k"]]:
+    ) -> tuple[Float[np.ndarray, "*r d"], Float[np.ndarray, "*r l"]]:
         """Coefficients in the table's units, and lambdas, of what the likelihood has."""
-        utility, nests = self._utility(), self._marks()[1]
-        theta = parameters[..., :-nests][..., utility]
-        return theta / self.schema_.item_scales[utility], expit(parameters[..., -nests:])
+        utility = self._utility()
+        theta = parameters[..., : len(utility)][..., utility]
+        raw = parameters[..., len(utility) :]
+        lambdas = expit(raw) if self.bounded else np.exp(raw)
+        return theta / self.schema_.item_scales[utility], lambdas
+
+    def _raw(self, lambdas: Float[np.ndarray, " l"]) -> Float[np.ndarray, " l"]:
+        """What gives these lambdas in the likelihood; finite at 1."""
+        with np.errstate(divide="ignore"):
+            odds = np.log1p(-lambdas) if self.bounded else 0.0
+            return np.minimum(np.log(lambdas) - odds, ONE)
 
     def _keep_covariances(self, choices: Choices, data: Encoded, found: Maximum) -> None:
         """Covariances of coefficients and lambdas, by the delta method."""
-        start, nests = self._marks()
-        shown = np.append(self._utility(), np.ones(nests, bool))
+        d, lambdas = data.items.shape[1], self._own_lambdas()
+        shown = np.append(self._utility(), np.ones(len(lambdas), bool))
         scale = self.schema_.item_scales[self._utility()]
-        slopes = np.concatenate([1 / scale, self.lambdas_ * (1 - self.lambdas_)])
+        moves = lambdas * (1 - lambdas) if self.bounded else lambdas
+        slopes = np.concatenate([1 / scale, moves])
         both, places = np.outer(slopes, slopes), np.ix_(shown, shown)
-        model = Nested(data.items.shape[1], nests, start)
-        scores = Likelihood(model, data).scores(found.parameters)
+        scores = Likelihood(self._form(d), data).scores(found.parameters)
         self._keep(choices, data, found.covariance, scores, lambda one: one[places] * both)
 
     def _resampling(self, choices: Choices) -> Resampling:
         _, data = self._learned(choices)
-        start, nests = self._marks()
-        shown = np.append(self._utility(), np.ones(nests, bool))
+        d, lambdas = data.items.shape[1], self._own_lambdas()
+        shown = np.append(self._utility(), np.ones(len(lambdas), bool))
         parameters, free = np.zeros(len(shown)), np.zeros(len(shown), bool)
         scale = self.schema_.item_scales[self._utility()]
-        parameters[shown] = np.concatenate([self.coef_ * scale, _raw(self.lambdas_)])
+        parameters[shown] = np.concatenate([self.coef_ * scale, self._raw(lambdas)])
         free[shown] = self.identified_
-        likelihood = Likelihood(Nested(data.items.shape[1], nests, start), data)
         return resampled(
-            likelihood, parameters, free, data, lambda drawn: np.hstack(self._reported(drawn))
-        )
+            Likelihood(self._form(d), data), parameters, free, data,
+            lambda drawn: np.hstack(self._reported(drawn)),
+        )  # fmt: skip
 
     @property
     def _said(self) -> str:
@@ -271,7 +383,8 @@ class NestedLogit(Estimated):
         """The first of the columns that mark the nests, and how many there are."""
         if self.nests is not None:
             assert self.schema_.terms is not None
-            return len(self.schema_.terms.names) - len(self.nests), len(self.nests)
+            count = len(Branches.of(self.nests).names)
+            return len(self.schema_.terms.names) - count, count
         assert self.nest is not None
         return _nest_columns(self.schema_, self.nest)
 
@@ -281,43 +394,33 @@ class NestedLogit(Estimated):
         place = np.arange(len(self.schema_.item_names))
         return (place < start) | (place >= start + nests)
 
+    def _informative(self, data: Encoded) -> Bool[np.ndarray, " r"]:
+        """Lambdas that can be learned: some set has two items, or nests, of one of their nests."""
+        tree, member = self.tree_, self.nest_members(data)
+        counts = _segments.sums(member, data.offsets)
+        top = np.array(tree.parents) < 0
+        if (counts[:, top].max(1) == data.sizes).all():
+            raise InputError(
+                f"all items of every set are in one nest of {self._said}, so there is no choice "
+                "between nests; a nested logit needs sets that span nests"
+            )
+        parts = counts.copy()
+        for place in np.flatnonzero(~top):  # a nest counts as one item of the nest around it
+            parts[:, tree.parents[place]] -= np.maximum(counts[:, place] - 1, 0)
+        known, found = np.any(parts > 1, axis=0), np.zeros(max(self._shared) + 1, bool)
+        found[[one for one, yes in zip(self._shared, known, strict=True) if yes]] = True
+        return found
+
+    def _form(self, width: int) -> Nested:
+        """The model with its nests, and nothing learned."""
+        return Nested(width, self.tree_.levels, self._marks()[0], self._shared, self.bounded)
+
     def _model(self) -> Nested:
-        start, nests = self._marks()
         utility, width = self._utility(), self.schema_.width
         theta = np.zeros(width, np.float32)
         theta[: len(utility)][utility] = self.coef_ * self.schema_.item_scales[utility]
-        arrays = {"theta": theta, "raw": _raw(self.lambdas_).astype(np.float32)}
-        return with_arrays(Nested(width, nests, start), arrays)
-
-
-def _raw(lambdas: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
-    """What the sigmoid turns into these; finite at 1."""
-    with np.errstate(divide="ignore"):
-        return np.minimum(np.log(lambdas) - np.log1p(-lambdas), ONE)
-
-
-def _check_nests(nests: Mapping[str, Sequence[str]], choices: Choices) -> None:
-    """Refuse nests of alternatives that there are not, or that are in two of them."""
-    name = choices.roles.alternative
-    if name is None or choices.roles.utility is None:
-        raise InputError(
-            "nests= lists named alternatives and goes with a utility; read the choices with "
-            "alternative= (or from a wide table) and give utility=, or name a column in nest="
-        )
-    known, seen = choices.levels(name), dict[str, str]()
-    for nest, members in nests.items():
-        for one in members:
-            if one not in known:
-                raise InputError(
-                    f"nests['{nest}'] has '{one}', which is not an alternative; the "
-                    f"alternatives are: {shown(known)}"
-                )
-            if one in seen:
-                raise InputError(
-                    f"'{one}' is in nests['{seen[one]}'] and in nests['{nest}']; an alternative "
-                    "can be in one nest only; use CrossNestedLogit"
-                )
-            seen[one] = nest
+        raw = self._raw(self._own_lambdas()).astype(np.float32)
+        return with_arrays(self._form(width), {"theta": theta, "raw": raw})
 
 
 def _solve(
@@ -330,6 +433,8 @@ def _solve(
     """The maximum, and which lambdas are at their bound: fixed there, the rest is solved again."""
     nests, free = len(model.raw), free.copy()
     bounded, iterations = np.zeros(nests, bool), 0
+    if not model.bounded:
+        return maximise_likelihood(model, start, data, free, unit), bounded
     while True:
         found = maximise_likelihood(model, start, data, free, unit)
         iterations += found.iterations
@@ -364,14 +469,3 @@ def _nest_columns(schema: Schema, nest: str) -> tuple[int, int]:
         f"there is no nest column '{nest}' among the items ({names}); read it with "
         f'items=[..., "category({nest})"]'
     )
-
-
-def _informative(data: Encoded, start: int, nests: int, nest: str) -> Bool[np.ndarray, " k"]:
-    """Nests of which some set has two items, so that lambda can be learned."""
-    counts = _segments.sums(data.items[:, start : start + nests] > 0, data.offsets)
-    if (counts.max(1) == data.sizes).all():
-        raise InputError(
-            f"all items of every set are in one nest of {nest}, so there is no choice between "
-            "nests; a nested logit needs sets that span nests"
-        )
-    return np.any(counts > 1, axis=0)

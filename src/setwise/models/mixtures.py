@@ -1,16 +1,15 @@
-"""Mixtures of logits, in which each class of people chooses by a logit of its own; nested logits.
+"""Mixtures of logits: each class of people chooses by a logit of its own. Soft, learned nests too.
 
-Nested logits are exact for given nests, and have soft nests where the nests are learned.
+Given nests are in :mod:`setwise.models.nested`.
 """
 
 from dataclasses import dataclass
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
 from setwise import _masked
-from setwise._types import Array, Bool, Evaluated, Float, Items, Key, Mask, Scores
+from setwise._types import Array, Evaluated, Float, Items, Key, Mask, Scores
 from setwise.models.model import Blueprint, Dropout, Model, Sizes, glorot
 
 
@@ -74,57 +73,6 @@ class MixtureBlueprint(Blueprint):
 
     def build(self, features: int, sizes: Sizes, key: Key) -> Mixture:
         return Mixture(features, sizes.dimension, key)
-
-
-class Nested(Model):
-    """Nested logit (McFadden 1978) for given nests, with V = < theta, x >.
-
-        g(x, s) = V_x / lambda_k + (lambda_k - 1) I_k    for x in nest k,
-        I_k = log sum over the items z of nest k in s of exp(V_z / lambda_k)
-
-    so that P(x | s) = P(k | s) P(x | k, s) with P(k | s) = softmax over nests of lambda_k I_k.
-    0 < lambda_k <= 1, the sigmoid of ``raw``; lambda = 1 is the MNL. The columns from ``start`` on
-    mark the nests: an item is in the nest whose column is above zero, as a standardised one-hot
-    column is at its level. An item in no nest (the outside option) has g = V.
-    """
-
-    theta: Float[Array, " d"]
-    raw: Float[Array, " k"]
-    start: int = eqx.field(static=True)
-
-    def __init__(self, features: int, nests: int, start: int):
-        self.theta = jnp.zeros(features)
-        self.raw = jnp.full(nests, jnp.log(9.0))
-        self.start = start
-
-    @property
-    def lambdas(self) -> Float[Array, " k"]:
-        """How different the items of a nest are: near 0 they act as one, at 1 there is no nest."""
-        return jax.nn.sigmoid(self.raw)
-
-    def scores(self, items: Items, present: Mask, dropout: Dropout | None = None) -> Scores:
-        member = items[:, self.start : self.start + len(self.raw)] > 0
-        return nested_scores(items @ self.theta, member, self.lambdas, present)
-
-
-def nested_scores(
-    utilities: Scores, member: Bool[Array, "n k"], lambdas: Float[Array, " k"], present: Mask
-) -> Scores:
-    """V / lambda_k + (lambda_k - 1) I_k; see :class:`Nested`.
-
-    >>> member = jnp.array([[True, False], [True, False], [False, True]])
-    >>> g = nested_scores(jnp.zeros(3), member, jnp.array([0.5, 1.0]), jnp.ones(3, bool))
-    >>> [round(float(p), 4) for p in jax.nn.softmax(g)]  # the nest of two weighs 2 ** 0.5, not 2
-    [0.2929, 0.2929, 0.4142]
-    """
-    own = jnp.where(member.any(1), jnp.where(member, lambdas, 0).sum(1), 1)
-    scaled = utilities / own
-    inside = member & present[:, None]
-    peopled = inside.any(0)
-    # A nest without items is computed with zeros, so that gradients stay defined, then dropped.
-    within = jnp.where(inside, scaled[:, None], jnp.where(peopled, -jnp.inf, 0))
-    inclusive = jnp.where(peopled, jax.nn.logsumexp(within, axis=0), 0)
-    return scaled + jnp.where(member, (lambdas - 1) * inclusive, 0).sum(1)
 
 
 class SoftNested(Model):
