@@ -20,7 +20,7 @@ def panel(sets=120, **options):
     return sw.datasets.generate("panel", **(given | options))
 
 
-def simulated(correlated=False, draws=7, kinds=KINDS):
+def simulated(correlated=False, draws=7, kinds=KINDS, price=None):
     """A likelihood of ragged panels, and what it was made of."""
     choices = panel(sets=23).choices
     _, seen = Schema.learn(choices)
@@ -29,7 +29,7 @@ def simulated(correlated=False, draws=7, kinds=KINDS):
     rows, columns = np.tril_indices(3) if correlated else (np.arange(3), np.arange(3))
     layout = TasteLayout(
         np.append(np.arange(3), rows), np.append(np.zeros(3, int), columns + 1),
-        np.array([{"lognormal": 1, "-lognormal": -1}.get(kind, 0) for kind in kinds]),
+        np.array([{"lognormal": 1, "-lognormal": -1}.get(kind, 0) for kind in kinds]), price,
     )  # fmt: skip
     return Simulated(data, people, layout, z), data, people, z, layout
 
@@ -44,6 +44,9 @@ def by_hand(data, people, z, layout, v):
             C[layout.feature, layout.basis] = v
             beta = C @ np.append(1, draw)
             beta = np.where(layout.sign == 0, beta, layout.sign * np.exp(beta))
+            if layout.price is not None:  # V = -scale (price - < wtp, x >)
+                scale, price = -beta[layout.price], np.arange(3) == layout.price
+                beta = np.where(price, -scale, scale * beta)
             product = 1.0
             for one in np.flatnonzero(people == person):
                 e = np.exp(data.items[data.offsets[one] : data.offsets[one + 1]] @ beta)
@@ -53,9 +56,10 @@ def by_hand(data, people, z, layout, v):
     return np.array(found)
 
 
+@pytest.mark.parametrize("price", [None, 0, 1])
 @pytest.mark.parametrize("correlated", [False, True])
-def test_the_likelihood_is_the_mean_over_draws_of_products_over_sets(correlated):
-    likelihood, *parts = simulated(correlated)
+def test_the_likelihood_is_the_mean_over_draws_of_products_over_sets(correlated, price):
+    likelihood, *parts = simulated(correlated, price=price)
     v = np.random.default_rng(1).normal(size=len(parts[-1].feature))
     expected = by_hand(*parts, v)
     np.testing.assert_allclose(likelihood.people(v)[0], expected, rtol=1e-10)
@@ -64,8 +68,9 @@ def test_the_likelihood_is_the_mean_over_draws_of_products_over_sets(correlated)
 
 @pytest.mark.parametrize("kinds", [KINDS, ("lognormal", "uniform", "truncated")])
 @pytest.mark.parametrize("correlated", [False, True])
-def test_derivatives_are_those_of_finite_differences(correlated, kinds):
-    likelihood, *_, layout = simulated(correlated, kinds=kinds)
+@pytest.mark.parametrize("price", [None, 0, 1])
+def test_derivatives_are_those_of_finite_differences(correlated, kinds, price):
+    likelihood, *_, layout = simulated(correlated, kinds=kinds, price=price)
     v, step = 0.5 * np.random.default_rng(2).normal(size=len(layout.feature)), 1e-5
     _, gradient, hessian = likelihood(v)
     ends = [[likelihood._at(v + sign * step * one) for sign in (1, -1)] for one in np.eye(len(v))]
@@ -115,7 +120,7 @@ def test_the_fit_is_a_maximum_and_better_than_the_logit(fitted):
     assert model.converged_
     assert model.log_likelihood_ > sw.MNL().fit(made.choices).log_likelihood_ + 10
     likelihood = model._likelihood(
-        model.schema_, model._encoded(made.choices), people_of(made.choices)
+        model._encoded(made.choices), people_of(made.choices), model.draws_
     )
     value, gradient, hessian = likelihood(model._internal())
     assert value == pytest.approx(model.log_likelihood_)

@@ -23,16 +23,19 @@ from setwise.estimators import (
     Estimator,
     LatentClass,
     LinearContextLogit,
+    MixedLogit,
     NestedLogit,
     WithinSetMNL,
 )
 from setwise.estimators.base import fitted
 from setwise.estimators.basic import LinearScorer
-from setwise.estimators.maximum_likelihood import Estimated
 from setwise.estimators.summary import NORMAL
 from setwise.training.covariances import KINDS
 
 INTERVALS = ("delta", "krinsky_robb")
+
+VARIES = 1e-9  # of a worth between people
+STEP = 1e-3  # of a standard error: for slopes by central differences
 
 UTILITY = (
     "what one more of '{of}' is worth then differs from row to row, and the coefficient of '{of}' "
@@ -148,14 +151,20 @@ def willingness_to_pay(
         variance = (V_kk + 2 worth(k) V_kp + worth(k)^2 V_pp) / beta_price^2   (delta method)
 
     with V the covariance of the estimates. A unit is one of the column as the model reads it: of
-    log(time), where it reads that. The MNL, the nested logit (whose lambdas cancel) and the mixed
-    logit, class by class, have one answer for all sets. The linear context logit has another in
+    log(time), where it reads that. The MNL, the nested logit (whose lambdas cancel) and latent
+    classes, class by class, have one answer for all sets. The linear context logit has another in
     each context: its weights theta + A mean(x) are taken at the mean context of the sets ``at``,
     with the context held as it is.
 
+    ``MixedLogit`` gives the mean and, where people differ, the standard deviation over people of
+    their own worth, -beta_k / beta_price at each of 4,096 points of the distribution. That is the
+    mean of a ratio, not a ratio of means. In willingness-to-pay space the mean of a normal
+    coefficient is the estimate itself. If some people like to pay by the fitted distribution, the
+    ratio means nothing, and there is an error.
+
     Args:
         estimator: a fitted ``MNL``, ``NestedLogit``, ``CrossNestedLogit``, ``LatentClass``,
-            ``MixedMNL`` or ``LinearContextLogit``.
+            ``MixedMNL``, ``MixedLogit`` or ``LinearContextLogit``.
         price: the column of prices, read without a transform.
         at: of a ``LinearContextLogit`` only: choices or a table whose average context counts.
         covariance: V, as in ``summary``: by default clustered by person where people are known.
@@ -176,10 +185,11 @@ def willingness_to_pay(
             f"{type(estimator).__name__} do not: leave it out"
         )
     names, values, errors, bounds = [], [], [], []
+    if isinstance(estimator, MixedLogit):
+        _tell_of_others(estimator, price)
+        return _over_people(estimator, price, covariance, draws if interval != "delta" else 0, seed)
     utilities = linear_weights(estimator, price, at, covariance)
-    assert isinstance(estimator, Estimated)
-    others = [name for name in estimator.schema_.item_names if name != price]
-    tell([one for one in made_of(estimator, others) if one.column != price], UTILITY)
+    _tell_of_others(estimator, price)
     for weights in utilities:
         place = weights.names.index(price)
         check_price(price, float(weights.values[place]), weights.identified[place], weights.suffix)
@@ -205,13 +215,66 @@ def willingness_to_pay(
     )  # fmt: skip
 
 
+def _tell_of_others(estimator: Estimator, price: str) -> None:
+    """Warn of features that are made of others."""
+    others = [name for name in estimator.schema_.item_names if name != price]
+    tell([one for one in made_of(estimator, others) if one.column != price], UTILITY)
+
+
+def _over_people(
+    estimator: MixedLogit, price: str, covariance: str | None, draws: int, seed: int
+) -> WillingnessToPay:
+    """The mean and the spread over people, with errors by the delta method in all parameters."""
+    tell(made_of(estimator, [price]), UTILITY)
+    _check_transform(estimator.schema_, price)
+    place, known = estimator.price_place(price), estimator.identified_
+    V = np.nan_to_num(estimator.covariance_of(covariance))
+    check_price(price, float(estimator.population_values()[place].mean()), known[place], "")
+    worth = estimator.population_values(price)
+    varies = np.ptp(worth, axis=1) > VARIES * np.abs(worth).max(1)
+    names = [name for name in estimator.feature_names() if name != price]
+    own = np.delete(known[: len(estimator.coef_)], place) | varies
+
+    def of(parameters: Float[np.ndarray, " p"]) -> Float[np.ndarray, " features"]:
+        beta = estimator.with_parameters(parameters).population_values()
+        found = np.delete(-beta / beta[place], place, axis=0)
+        return np.concatenate([found.mean(1), found[varies].std(1)])
+
+    at, values = estimator.parameters_, of(estimator.parameters_)
+    slopes = np.zeros((len(values), len(at)))
+    for one in np.flatnonzero(np.diag(V) > 0):
+        step = STEP * np.sqrt(V[one, one]) * np.eye(len(at))[one]
+        slopes[:, one] = (of(at + step) - of(at - step)) / (2 * STEP * np.sqrt(V[one, one]))
+    errors = np.sqrt(np.maximum(np.einsum("fp,pq,fq->f", slopes, V, slopes), 0))
+    errors[: len(names)][~own] = np.nan
+    bounds = None
+    if draws:
+        drawn = np.array([of(one) for one in normal_draws(at, V, draws, seed)])
+        bounds = np.where(np.isnan(errors)[:, None], np.nan, _middle(drawn))
+    spreads = [f"sd({name})" for name, one in zip(names, varies, strict=True) if one]
+    kind = covariance or estimator.default_covariance_
+    return WillingnessToPay(
+        price, (*names, *spreads), values, errors, estimator.dropped_, bounds, kind
+    )
+
+
 def _krinsky_robb(weights: Weights, place: int, draws: int, seed: int) -> Float[np.ndarray, "k 2"]:
     """The middle 95 % of -b_k / b_price over normal draws of the coefficients."""
-    values, vectors = np.linalg.eigh(weights.covariance)
+    drawn = normal_draws(weights.values, weights.covariance, draws, seed)
+    return _middle(-drawn / drawn[:, place, None])
+
+
+def normal_draws(
+    mean: Float[np.ndarray, " k"], covariance: Float[np.ndarray, "k k"], draws: int, seed: int
+) -> Float[np.ndarray, "draws k"]:
+    """Draws of estimates around what was found."""
+    values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0))
-    drawn = np.random.default_rng(seed).normal(size=(draws, len(values))) @ root.T + weights.values
-    worth = -drawn / drawn[:, place, None]
-    return np.quantile(worth, [0.025, 0.975], axis=0).T
+    return np.random.default_rng(seed).normal(size=(draws, len(values))) @ root.T + mean
+
+
+def _middle(drawn: Float[np.ndarray, "draws k"]) -> Float[np.ndarray, "k 2"]:
+    return np.quantile(drawn, [0.025, 0.975], axis=0).T
 
 
 LINEAR = (MNL, NestedLogit, CrossNestedLogit, LatentClass)
@@ -299,8 +362,8 @@ def _why_not(estimator: Estimator) -> str:
     else:
         why = "has no coefficient of price: what money is worth differs from item to item and set"
     return (
-        f"{name} {why}; use MNL, NestedLogit, LatentClass, MixedMNL or LinearContextLogit, or ask "
-        "what a change of price does with counterfactual or elasticities"
+        f"{name} {why}; use MNL, NestedLogit, LatentClass, MixedLogit or LinearContextLogit, or "
+        "ask what a change of price does with counterfactual or elasticities"
     )
 
 
@@ -310,6 +373,7 @@ def surplus(estimator: Estimator, choices: Choices, price: str) -> Float[np.ndar
         S(s) = log sum over x in s of exp V(x) / -beta_price                 (MNL)
         S(s) = log sum over nests k of exp(lambda_k I_k) / -beta_price       (nested logit)
         S(s) = sum over classes c of pi_c S_c(s)                             (latent classes)
+        S(s) = the mean of S over the points that predictions average over   (mixed logit)
 
     Utility has no zero point: only differences of S between sets mean something.
 
@@ -318,11 +382,13 @@ def surplus(estimator: Estimator, choices: Choices, price: str) -> Float[np.ndar
     >>> surplus(sw.MNL().fit(choices), choices, "cost").shape
     (4324,)
     """
+    if isinstance(estimator, MixedLogit):
+        return _mean_surplus(estimator, choices, price)
     if not isinstance(estimator, (MNL, NestedLogit, LatentClass)):
         raise InputError(
             f"{type(estimator).__name__} has no consumer surplus: for that, utility is linear "
-            "in price and does not depend on the other items; use MNL, NestedLogit or MixedMNL, or "
-            "leave price= out"
+            "in price and does not depend on the other items; use MNL, NestedLogit, LatentClass or "
+            "MixedLogit, or leave price= out"
         )
     betas = []
     for weights in linear_weights(estimator, price):
@@ -335,6 +401,23 @@ def surplus(estimator: Estimator, choices: Choices, price: str) -> Float[np.ndar
         data = part.encoded(np.float64)
         shares = estimator.class_shares(data) if isinstance(estimator, LatentClass) else 1.0
         found.append((_logsums(estimator, data) / betas * shares).sum(1))
+    return np.concatenate(found)
+
+
+def _mean_surplus(
+    estimator: MixedLogit, choices: Choices, price: str
+) -> Float[np.ndarray, " sets"]:
+    """The mean over tastes: each divides its logsum by its own price coefficient."""
+    tell(made_of(estimator, [price]), UTILITY)
+    _check_transform(estimator.schema_, price)
+    estimator.population_values(price)  # refuses a price that some people like
+    points, place = estimator.prediction_points(), estimator.price_place(price)
+    beta = -points[place] / estimator.schema_.item_scales[place]
+    found = []
+    for part in estimator.schema_.over(choices).blocks():
+        data = part.encoded(np.float64)
+        logsums = _segments.log_sum_exp(data.items[:, : len(points)] @ points, data.offsets)
+        found.append((logsums / beta).mean(1))
     return np.concatenate(found)
 
 

@@ -4,16 +4,16 @@ import warnings
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Literal
 
 import numpy as np
 from jax import random as keys
 from jaxtyping import Bool, Float, Float32, Int
 from sklearn.exceptions import ConvergenceWarning
 
-from setwise import _segments
-from setwise._arguments import by_name, flag, one_of, optional, whole
+from setwise._arguments import by_name, flag, one_of, optional, or_word, text, whole
 from setwise._arguments import seed as check_seed
 from setwise._errors import InputError
 from setwise._tensorfile import with_arrays
@@ -32,30 +32,19 @@ from setwise.estimators.maximum_likelihood import (
     without_context,
 )
 from setwise.estimators.summary import reasons
+from setwise.estimators.taste_columns import TasteColumns
 from setwise.models.mixtures import Mixture
 from setwise.training import Optimum, maximise
 from setwise.training.covariances import Resampling
 from setwise.training.draws import SAMPLINGS, STANDARD, standard_draws
-from setwise.training.likelihood import Maximum, climb
-from setwise.training.simulated import Simulated, TasteLayout, tastes
+from setwise.training.growing import FIRST, MOST, MOST_NUMBERS, SETTLED, Grown, grown
+from setwise.training.likelihood import Maximum
+from setwise.training.simulated import Simulated, tastes
 
 NODES = 256  # points of the distribution of tastes that predictions average over
 POPULATION = 4096  # points of the distribution, where it is drawn or averaged for people to read
-SPREAD = 0.3  # where the search starts: utilities of one column differ by so much
-LEAST = 0.1  # the smallest coefficient, in the same units, that a log-normal one starts from
-SIGNS: Mapping[str, int] = {"lognormal": 1, "-lognormal": -1}
-CORRELATED = ("normal", "lognormal", "-lognormal", "component")
-WIDTHS = ("uniform", "triangular")
-
 COMPONENT = "0: an error component"
 NO_SPREAD = "its column has no coefficient of its own"
-
-
-class Tastes(NamedTuple):
-    """The random coefficients: their places among the columns, and their distributions."""
-
-    places: tuple[int, ...]
-    kinds: tuple[str, ...]
 
 
 class MixedLogit(KnowsPeople):
@@ -77,7 +66,8 @@ class MixedLogit(KnowsPeople):
     Args:
         random: the distribution of each random coefficient, by the name of a column or of a term
             of the utility. Columns not named have one coefficient for all people. By default every
-            column is normal. The distributions are
+            column is normal (in willingness-to-pay space the price is "-lognormal"). The
+            distributions are
 
             - "normal";
             - "lognormal", always positive, and "-lognormal", always negative. Their location and
@@ -87,16 +77,24 @@ class MixedLogit(KnowsPeople):
             - "component": normal with mean 0, for error components.
         correlated: whether random coefficients are correlated; the parameters are then those of
             the lower triangular matrix L of coefficients = location + L z (Cholesky).
-        draws: per person.
+        draws: per person, 500 by default. "auto" begins with 200 and doubles them until no
+            estimate moves by more than a fifth of its (classical) standard error. It ends at
+            25,600, or before all draws take 4 GiB, with a warning.
         sampling: "halton" or "sobol" (scrambled sequences), or "mlhs" (modified Latin hypercube).
         utility: the utility as a formula or :class:`setwise.Utility`, as in :class:`MNL`, without
             fixed coefficients. A mean that depends on context is a product: "time + time:income".
+        wtp_space: the column of prices. The model is then in willingness-to-pay space (Train and
+            Weeks 2005): V = -scale (price - < wtp, x >). The coefficients of the other columns,
+            and their distributions, are what people pay for one more. The price coefficient
+            -scale is "-lognormal", or one for all people.
         seed: of the draws.
 
     Fitted attributes: ``coef_`` (the locations, in the table's units; the mean where a
-    distribution is not log-normal), ``cholesky_`` (L; diagonal unless correlated),
-    ``feature_names_``, and those of :class:`Estimated`: locations, then spreads. Where people are
-    known, they are the independent units: the robust covariance is then the clustered one.
+    distribution is not log-normal), ``cholesky_`` (L; diagonal unless correlated), ``draws_``
+    (per person), ``moved_`` (by how many standard errors an estimate moved at most when "auto"
+    doubled the draws for the last time), ``feature_names_``, and those of :class:`Estimated`:
+    locations, then spreads. Where people are known, they are the independent units: the robust
+    covariance is then the clustered one.
 
     >>> import setwise as sw
     >>> made = sw.datasets.generate("panel", sets=400, features=2)
@@ -105,11 +103,13 @@ class MixedLogit(KnowsPeople):
     """
 
     CHECKS: ClassVar = {
-        "random": optional(by_name(one_of(*STANDARD))), "correlated": flag, "draws": whole(),
-        "sampling": one_of(*SAMPLINGS), "utility": is_utility, "seed": check_seed,
+        "random": optional(by_name(one_of(*STANDARD), least=0)), "correlated": flag,
+        "draws": or_word("auto", whole()), "sampling": one_of(*SAMPLINGS), "utility": is_utility,
+        "wtp_space": optional(text), "seed": check_seed,
     }  # fmt: skip
     TAKES_WORST: ClassVar = True
     ARRAYS = ("coef", "cholesky", "signs", "identified")
+    FITTED: ClassVar = {"draws": 0, "moved": 0.0}
 
     coef_: Float[np.ndarray, " d"]
     cholesky_: Float[np.ndarray, "k k"]
@@ -121,9 +121,10 @@ class MixedLogit(KnowsPeople):
         random: Mapping[str, str] | None = None,
         *,
         correlated: bool = False,
-        draws: int = 500,
+        draws: int | Literal["auto"] = 500,
         sampling: str = "halton",
         utility: str | Utility | None = None,
+        wtp_space: str | None = None,
         seed: int = 0,
     ):
         self.random = random
@@ -131,6 +132,7 @@ class MixedLogit(KnowsPeople):
         self.draws = draws
         self.sampling = sampling
         self.utility = utility
+        self.wtp_space = wtp_space
         self.seed = seed
 
     def _fit(
@@ -142,19 +144,20 @@ class MixedLogit(KnowsPeople):
     ) -> None:
         schema, seen = Schema.learn(with_utility(choices, self.utility), worst=True)
         data = _for_likelihood(seen.encoded(np.float64))
-        tastes = self._tastes(schema)
+        self.schema_ = schema
+        columns = self._columns
         means = data.items.copy()
-        means[:, [p for p, k in zip(*tastes, strict=True) if k == "component"]] = 0
+        means[:, np.array(columns.places, int)[columns.component]] = 0
         mnl = maximise(replace(data, items=means))
         check_identified(schema.item_names, mnl.identified)
-        self.schema_ = schema
-        likelihood = self._likelihood(schema, data, _people(choices))
-        found, free = self._climbed(likelihood, mnl, data, tastes)
-        rows, columns = self._entries(len(tastes.places))
-        diagonal = found.parameters[len(schema.item_names) :][rows == columns]
+        data.items[:, columns.logged & ~mnl.identified] = 0
+        solved = self._climbed(data, _people(choices), mnl)
+        found = solved.found
+        self.draws_, self.moved_ = solved.draws, solved.moved
+        rows, places = columns.entries
+        diagonal = found.parameters[len(schema.item_names) :][rows == places]
         self.signs_ = np.where(diagonal < 0, -1.0, 1.0)
         self.coef_, self.cholesky_ = self._reported(found.parameters)
-        self.identified_ = free
         self.log_likelihood_, self.null_log_likelihood_ = (
             found.log_likelihood,
             mnl.null_log_likelihood,
@@ -163,7 +166,8 @@ class MixedLogit(KnowsPeople):
         self.converged_ = found.converged and not mnl.separation
         real = means[schema.real_rows(data)]
         self.dropped_ = self._without_estimate(reasons(schema.item_names, real, mnl.relations))
-        self._keep_covariances(choices, data, likelihood, found)
+        assert isinstance(solved.likelihood, Simulated)
+        self._keep_covariances(choices, data, solved.likelihood, found)
         self.__dict__.pop("model_", None)
         self._warn(mnl, data, found)
 
@@ -177,79 +181,44 @@ class MixedLogit(KnowsPeople):
                 ConvergenceWarning,
                 stacklevel=4,
             )
+        elif self.draws == "auto" and self.moved_ > SETTLED:
+            warnings.warn(
+                f'with {self.draws_:,} draws per person, the most that "auto" takes, estimates '
+                f"still move by up to {self.moved_:.2f} of their standard errors: use fewer random "
+                "coefficients, more choices per person, or more draws with draws=",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
         warn_of_rounding(self.feature_names_, mnl)
         warn_if_certain(self.log_likelihood_, self.null_log_likelihood_, self.sets_)
 
-    def _tastes(self, schema: Schema) -> Tastes:
-        """The random coefficients; a category stands for all its columns."""
-        names = schema.item_names
-        columns = {e.feature.column: list(e.names) for e in schema.model_items} | {
-            name: [name] for name in names
-        }
-        if self.random is None:
-            return Tastes(tuple(range(len(names))), ("normal",) * len(names))
-        found: dict[int, str] = {}
-        for name, kind in self.random.items():
-            if name not in columns:
-                raise InputError(
-                    f"random has '{name}', which is not a column of the utility; the columns are: "
-                    f"{', '.join(columns)}"
-                )
-            if self.correlated and kind not in CORRELATED:
-                raise InputError(
-                    f"random['{name}'] is \"{kind}\", which cannot be correlated with others; use "
-                    "a normal or log-normal distribution, or correlated=False"
-                )
-            found |= {names.index(one): kind for one in columns[name]}
-        return Tastes(tuple(sorted(found)), tuple(found[one] for one in sorted(found)))
+    @property
+    def _columns(self) -> TasteColumns:
+        """The columns of the fitted schema, and their distributions."""
+        return TasteColumns.of(self.schema_, self.random, self.correlated, self.wtp_space)
 
-    def _layout(self, schema: Schema) -> TasteLayout:
-        """Where each parameter stands: locations in the first column, then the rows of L."""
-        d, tastes = len(schema.item_names), self._tastes(schema)
-        rows, columns = self._entries(len(tastes.places))
-        sign = np.zeros(d, int)
-        sign[list(tastes.places)] = [SIGNS.get(kind, 0) for kind in tastes.kinds]
-        feature = np.concatenate([np.arange(d), np.array(tastes.places)[rows]])
-        return TasteLayout(feature, np.concatenate([np.zeros(d, int), columns + 1]), sign)
-
-    def _entries(self, count: int) -> tuple[Int[np.ndarray, " s"], Int[np.ndarray, " s"]]:
-        """The rows and columns of L that are parameters."""
-        if self.correlated:
-            return np.tril_indices(count)
-        return np.arange(count), np.arange(count)
-
-    def _likelihood(
-        self, schema: Schema, data: Encoded, people: Int[np.ndarray, " sets"]
-    ) -> Simulated:
+    def _likelihood(self, data: Encoded, people: Int[np.ndarray, " sets"], draws: int) -> Simulated:
         _check_weights(data, people)
-        z = self._draws(int(people.max()) + 1)
-        return Simulated(data, people, self._layout(schema), z)
+        z = self._standard_draws(int(people.max()) + 1, draws)
+        return Simulated(data, people, self._columns.layout, z)
 
-    def _draws(self, people: int) -> Float32[np.ndarray, "people k draws"]:
-        kinds = self._tastes(self.schema_).kinds
-        return standard_draws(kinds, people, self.draws, self.sampling, self.seed)
+    def _standard_draws(self, people: int, draws: int) -> Float32[np.ndarray, "people k draws"]:
+        return standard_draws(self._columns.kinds, people, draws, self.sampling, self.seed)
 
-    def _climbed(
-        self, likelihood: Simulated, mnl: Optimum, data: Encoded, tastes: Tastes
-    ) -> tuple[Maximum, Bool[np.ndarray, " p"]]:
-        """The maximum, and which parameters are free."""
-        places, d = np.array(tastes.places), len(mnl.identified)
-        rows, columns = self._entries(len(places))
-        component = np.array([kind == "component" for kind in tastes.kinds])
-        sign = likelihood.layout.sign
-        varied = np.ptp(_segments.centred(data.items, data.offsets), axis=0) > 0
-        spread = np.where(component, varied[places], mnl.identified[places])
-        free = np.concatenate([mnl.identified, spread[rows] & spread[columns]])
-        size = np.where(sign[places] == 0, mnl.units[places], 1.0)
-        unit = np.concatenate([np.where(sign == 0, mnl.units, 1.0), size[rows]])
-        start = np.zeros(len(free))
-        start[:d] = mnl.coefficients
-        log = (sign != 0) & mnl.identified
-        start[:d][log] = np.log(
-            np.maximum(sign[log] * mnl.coefficients[log], LEAST * mnl.units[log])
-        )
-        start[d:][rows == columns] = SPREAD * size * spread
-        return climb(likelihood, start, free, unit), free
+    def _climbed(self, data: Encoded, people: Int[np.ndarray, " sets"], mnl: Optimum) -> Grown:
+        """The maximum, with as many draws as were asked for or are needed."""
+        start, self.identified_, unit = self._columns.start(mnl, data)
+        random = len(self._columns.kinds)
+        if not random:  # all draws would be the same
+            first = most = 1
+        elif self.draws == "auto":
+            first, most = FIRST, min(MOST, MOST_NUMBERS // (random * (int(people.max()) + 1)))
+        else:
+            first = most = int(self.draws)
+        return grown(
+            lambda draws: self._likelihood(data, people, draws), start, self.identified_, unit,
+            first, 1 if mnl.separation else most,
+        )  # fmt: skip
 
     @property
     def feature_names_(self) -> list[str]:
@@ -258,55 +227,49 @@ class MixedLogit(KnowsPeople):
 
     @property
     def parameter_names_(self) -> list[str]:
-        tastes, names = self._tastes(self.schema_), list(self.feature_names_)
-        shown = [_logged(names[p], kind) for p, kind in zip(*tastes, strict=True)]
-        for place, kind, name in zip(*tastes, shown, strict=True):
-            names[place] = f"mean({name})" if kind in SIGNS else name
-        if self.correlated:
-            rows, columns = self._entries(len(shown))
-            return names + [
-                f"L({shown[i]}, {shown[j]})" for i, j in zip(rows, columns, strict=True)
-            ]
-        words = ["half-width" if kind in WIDTHS else "sd" for kind in tastes.kinds]
-        return names + [f"{word}({name})" for word, name in zip(words, shown, strict=True)]
+        return self._columns.parameter_names
 
     @property
     def parameters_(self) -> Float[np.ndarray, " p"]:
-        return np.concatenate([self.coef_, self.cholesky_[self._entries(len(self.cholesky_))]])
+        return np.concatenate([self.coef_, self.cholesky_[self._columns.entries]])
 
     def with_parameters(self, parameters: Float[np.ndarray, " p"]) -> "MixedLogit":
         other, d = copy(self), len(self.coef_)
         other.coef_, other.cholesky_ = parameters[:d], np.zeros_like(self.cholesky_)
-        other.cholesky_[self._entries(len(self.cholesky_))] = parameters[d:]
+        other.cholesky_[self._columns.entries] = parameters[d:]
         other.__dict__.pop("model_", None)
         return other
 
     def _without_estimate(self, dropped: Mapping[str, str]) -> dict[str, str]:
         """Why parameters have no estimate, by their names."""
         names, columns = self.parameter_names_, self.feature_names_
-        tastes = self._tastes(self.schema_)
+        tastes = self._columns
+        components = np.array(tastes.places, int)[tastes.component]
         found = {names[columns.index(name)]: why for name, why in dropped.items()}
-        found |= {names[p]: COMPONENT for p, k in zip(*tastes, strict=True) if k == "component"}
+        found |= {names[place]: COMPONENT for place in components}
         spreads = zip(names[len(columns) :], self.identified_[len(columns) :], strict=True)
         return found | {name: NO_SPREAD for name, known in spreads if not known}
 
     def _remarks(self) -> Remarks:
-        note = (
-            f"{self.draws:,} draws per person ({self.sampling}). A spread cannot be negative: half "
-            "of its p tests whether it is 0."
-        )
-        return Remarks(
-            self.dropped_, "\n".join(filter(None, (note, without_context(self.schema_))))
-        )
+        space = "" if self.wtp_space is None else (
+            "In willingness-to-pay space: what people pay for one more, in units of "
+            f"'{self.wtp_space}'; its own coefficient is that of utility."
+        )  # fmt: skip
+        note = self._said_draws() if self._columns.kinds else ""
+        lines = (space, note, without_context(self.schema_))
+        return Remarks(self.dropped_, "\n".join(filter(None, lines)))
+
+    def _said_draws(self) -> str:
+        draws = f"{self.draws_:,} draws per person ({self.sampling})"
+        if self.draws == "auto":
+            draws += (
+                "; with the last doubling no estimate moved by more than "
+                f"{self.moved_:.2f} standard errors"
+            )
+        return f"{draws}. A spread cannot be negative: half of its p tests whether it is 0."
 
     def _units(self) -> tuple[Float[np.ndarray, " p"], Float[np.ndarray, " p"]]:
-        """What turns the likelihood's parameters into reported ones: a factor and a shift."""
-        scale, layout = self.schema_.item_scales, self._layout(self.schema_)
-        log = layout.sign[layout.feature] != 0
-        factor = np.where(log, 1.0, 1 / scale[layout.feature])
-        location = layout.basis == 0
-        factor[~location] *= self.signs_[layout.basis[~location] - 1]
-        return factor, np.where(log & location, -np.log(scale[layout.feature]), 0.0)
+        return self._columns.units(self.signs_)
 
     def _reported(
         self, parameters: Float[np.ndarray, " p"]
@@ -314,14 +277,14 @@ class MixedLogit(KnowsPeople):
         """Locations and L in the table's units."""
         factor, shift = self._units()
         reported, d = parameters * factor + shift, len(self.schema_.item_names)
-        count = len(self._tastes(self.schema_).places)
+        count = len(self._columns.places)
         cholesky = np.zeros((count, count))
-        cholesky[self._entries(count)] = reported[d:]
+        cholesky[self._columns.entries] = reported[d:]
         return np.where(self._known_locations(parameters), reported[:d], 0.0), cholesky
 
     def _known_locations(self, parameters: Float[np.ndarray, " p"]) -> Bool[np.ndarray, " d"]:
         """A log-normal column without coefficient has location 0, as others have."""
-        layout = self._layout(self.schema_)
+        layout = self._columns.layout
         return (layout.sign == 0) | (parameters[: len(layout.sign)] != 0)
 
     def _keep_covariances(
@@ -344,18 +307,20 @@ class MixedLogit(KnowsPeople):
     def _resampling(self, choices: Choices) -> Resampling:
         data, people = self._encoded(choices), _people(choices)
         factor, shift = self._units()
-        return self._likelihood(self.schema_, data, people).resampling(
+        return self._likelihood(data, people, self.draws_).resampling(
             self._internal(), self.identified_, people, len(data.items),
             lambda drawn: drawn * factor + shift,
         )  # fmt: skip
 
     def _encoded(self, choices: Choices) -> Encoded:
-        return _for_likelihood(self.schema_.encode(choices, np.float64, worst=True))
+        data = _for_likelihood(self.schema_.encode(choices, np.float64, worst=True))
+        data.items[:, self._absent] = 0
+        return data
 
     def posterior(self, choices: Choices) -> Posterior:
         people, of_people = _people(choices), choices.group is not None
-        z = self._draws(int(people.max()) + 1)
-        data, layout = self._encoded(choices), self._layout(self.schema_)
+        z = self._standard_draws(int(people.max()) + 1, self.draws_)
+        data, layout = self._encoded(choices), self._columns.layout
         weights = Simulated(data, people, layout, z).posterior(self._internal())
         first = np.unique(people, return_index=True)[1]
         own = choices.set_ids if choices.group is None else choices.group
@@ -368,10 +333,14 @@ class MixedLogit(KnowsPeople):
     def population(self) -> tuple[Points, Float[np.ndarray, " points"]]:
         return self._evenly(POPULATION), np.full(POPULATION, 1 / POPULATION)
 
+    @property
+    def _absent(self) -> Bool[np.ndarray, " d"]:
+        """Log-normal columns without a coefficient: exp(0) would be one."""
+        return self._columns.logged & ~self.identified_[: len(self.coef_)]
+
     def _points(self) -> Callable[[Float[np.ndarray, "k draws"]], Points]:
         """What turns standard draws into the coefficients of encoded columns."""
-        layout, parameters = self._layout(self.schema_), self._internal()
-        none = ~self.identified_[: len(layout.sign)] & (layout.sign != 0)
+        layout, parameters, none = self._columns.layout, self._internal(), self._absent
 
         def points(z: Float[np.ndarray, "k draws"]) -> Points:
             return np.where(none[:, None], 0.0, tastes(layout, parameters, z))
@@ -380,9 +349,11 @@ class MixedLogit(KnowsPeople):
 
     def _evenly(self, count: int) -> Points:
         """Points that stand for the distribution of tastes: pairs around its middle."""
-        kinds = self._tastes(self.schema_).kinds
-        half = standard_draws(kinds, 1, count // 2, "sobol", 0)[0]
-        return self._points()(np.hstack([half, -half]))
+        return self._points()(_pairs(self._columns.kinds, count))
+
+    def prediction_points(self) -> Points:
+        """The points of the distribution that predictions average over."""
+        return self._evenly(NODES)
 
     def row_log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
         # Whose worst item is asked for has minus the utility of each taste, not of their mixture.
@@ -391,14 +362,16 @@ class MixedLogit(KnowsPeople):
     def _model(self) -> Mixture:
         """A mixture of logits, one for each point of the distribution of tastes."""
         theta = np.zeros((self.schema_.width, NODES), np.float32)
-        theta[: len(self.coef_)] = self._evenly(NODES)
+        theta[: len(self.coef_)] = self.prediction_points()
         arrays = {"theta": theta, "logits": np.zeros(NODES, np.float32)}
         return with_arrays(Mixture(*theta.shape, keys.key(0)), arrays)
 
 
-def _logged(name: str, kind: str) -> str:
-    """The name of what is normal: the logarithm of a log-normal coefficient."""
-    return {"lognormal": f"log {name}", "-lognormal": f"log -{name}"}.get(kind, name)
+@lru_cache(maxsize=16)
+def _pairs(kinds: tuple[str, ...], count: int) -> Float32[np.ndarray, "k points"]:
+    """Standard draws in pairs around 0."""
+    half = standard_draws(kinds, 1, count // 2, "sobol", 0)[0]
+    return np.hstack([half, -half])
 
 
 def _people(choices: Choices) -> Int[np.ndarray, " sets"]:

@@ -10,6 +10,10 @@ where z are standard draws, row k of C holds the location and the scales of coef
 the exponential (or minus it) for log-normal coefficients and nothing for others. Against the
 chosen item, P = 1 / (1 + sum over the other items x of exp <x - x_chosen, beta>).
 
+In willingness-to-pay space (Train and Weeks 2005), f(C b) = theta holds the coefficient theta_q of
+the price q and, for each other column k, the willingness to pay theta_k: beta_q = theta_q, and
+beta_k = -theta_q theta_k, so that V = theta_q (price - sum over k of theta_k x_k).
+
 With w_r the posterior weight of a draw, g_r the gradient of log prod_t P in beta and J_r the slope
 of beta in the parameters, the score of a person is sum_r w_r J_r' g_r, and the Hessian
 
@@ -43,11 +47,15 @@ NUMBERS_ON_GPU = 2**26
 
 
 class TasteLayout(NamedTuple):
-    """Where each parameter stands in C, and which coefficients are log-normal (1 or -1, else 0)."""
+    """Where each parameter stands in C, and which coefficients are log-normal (1 or -1, else 0).
+
+    ``price`` is the place of the price in willingness-to-pay space; None in preference space.
+    """
 
     feature: Int[np.ndarray, " p"]
     basis: Int[np.ndarray, " p"]
     sign: Int[np.ndarray, " d"]
+    price: int | None = None
 
 
 def tastes(
@@ -62,13 +70,25 @@ def tastes(
     C = np.zeros((len(layout.sign), len(z) + 1))
     C[layout.feature, layout.basis] = parameters
     basis = np.concatenate([np.ones((1, z.shape[1])), z])
-    return _coefficients(np, C, layout.sign, basis)
+    return _coefficients(np, _theta(np, C, layout.sign, basis), layout.price)
 
 
-def _coefficients(xp: Any, C: Any, sign: Any, basis: Any) -> Any:
+def _theta(xp: Any, C: Any, sign: Any, basis: Any) -> Any:
     """f(C b), with NumPy or JAX."""
     eta, log = C @ basis, (sign != 0)[:, None]
     return xp.where(log, sign[:, None] * xp.exp(xp.where(log, eta, 0)), eta)
+
+
+def _coefficients(xp: Any, theta: Any, price: int | None) -> Any:
+    """beta: theta itself, or what it is in willingness-to-pay space."""
+    if price is None:
+        return theta
+    return xp.where(_is(xp, price, theta), theta, -theta[price] * theta)
+
+
+def _is(xp: Any, place: int, of: Any) -> Any:
+    """A column that marks one row of a table."""
+    return (xp.arange(len(of)) == place)[:, None]
 
 
 class PersonBlocks(NamedTuple):
@@ -138,18 +158,24 @@ class Simulated:
                 weight = np.zeros(count)
                 weight[: len(who)] = self.weight[who]
                 found = _derivatives(
-                    jnp.asarray(parameters), *map(jnp.asarray, self.layout), panel,
+                    jnp.asarray(parameters), *self._places, panel,
                     jnp.asarray(weight.reshape(panel.items.shape[:2])), curvature,
+                    self.layout.price,
                 )  # fmt: skip
                 logs, scores, hessian = map(np.asarray, found)
                 yield who, (logs[: len(who)], scores[: len(who)], hessian)
+
+    @property
+    def _places(self) -> list[Array]:
+        """The arrays of the layout, for a program."""
+        return [jnp.asarray(one) for one in self.layout[:3]]
 
     def posterior(self, parameters: Float[np.ndarray, " p"]) -> Float32[np.ndarray, "people draws"]:
         """The probability of each of a person's draws, given the choices; 4 bytes for each."""
         found = np.zeros((self.count, self.parts[0][1].z.shape[-1]), np.float32)
         with jax.enable_x64(True):
             for who, panel in self.parts:
-                one = _posterior(jnp.asarray(parameters), *map(jnp.asarray, self.layout), panel)
+                one = _posterior(jnp.asarray(parameters), *self._places, panel, self.layout.price)
                 found[who] = np.asarray(one)[: len(who)]
         return found
 
@@ -218,10 +244,10 @@ def _panel(
 
 
 class _Person(NamedTuple):
-    """What one person's draws give; p is P of the other items, w the weight of each draw."""
+    """What one person's draws give: theta = f(C b), P of the other items p, and weights w."""
 
     basis: Float[Array, "a draws"]
-    beta: Float[Array, "d draws"]
+    theta: Float[Array, "d draws"]
     log: Float[Array, ""]
     w: Float[Array, " draws"]
     p: Float[Array, "t j draws"]
@@ -233,18 +259,19 @@ def _person(
     items: Float[Array, "t j d"],
     absent: Bool[Array, "t j"],
     z: Float[Array, "k draws"],
+    price: int | None,
 ) -> _Person:
     t, j, d = items.shape
     basis = jnp.concatenate([jnp.ones((1, z.shape[1])), z.astype(C.dtype)])
-    beta = _coefficients(jnp, C, sign, basis)
-    v = (items.reshape(t * j, d) @ beta).reshape(t, j, -1)
+    theta = _theta(jnp, C, sign, basis)
+    v = (items.reshape(t * j, d) @ _coefficients(jnp, theta, price)).reshape(t, j, -1)
     e = jnp.where(absent[:, :, None], 0, jnp.exp(jnp.minimum(v, LARGEST)))
     sums = 1 + e.sum(1)
     logs = -jnp.log(sums).sum(0)
     top = logs.max()
     w = jnp.exp(logs - top)
     total = w.sum()
-    return _Person(basis, beta, top + jnp.log(total / len(w)), w / total, e / sums[:, None])
+    return _Person(basis, theta, top + jnp.log(total / len(w)), w / total, e / sums[:, None])
 
 
 def _matrix(
@@ -273,7 +300,64 @@ def _spread_within(
     return jax.lax.scan(without, raw, (items, p))[0]
 
 
-@partial(jax.jit, static_argnums=6)
+class _Slopes(NamedTuple):
+    """How theta and beta move with eta = C b.
+
+    d theta_k / d eta_k = slope_k, d beta_k / d eta_k = own_k, and d beta_k / d eta_q = by_price_k
+    for the price q.
+    """
+
+    slope: Float[Array, "d draws"]
+    own: Float[Array, "d draws"]
+    by_price: Float[Array, "d draws"] | None
+    price: int | None
+
+    @classmethod
+    def of(cls, theta: Array, sign: Array, price: int | None) -> "_Slopes":
+        """The slopes of theta are 1, or theta itself where it is an exponential."""
+        slope = jnp.where(sign[:, None] == 0, 1, theta)
+        if price is None:
+            return cls(slope, slope, None, None)
+        here = _is(jnp, price, theta)
+        own = jnp.where(here, slope, -theta[price] * slope)
+        return cls(slope, own, slope[price] * jnp.where(here, 1, -theta), price)
+
+    def pulled(self, values: Array) -> Array:
+        """Derivatives in eta, of those in beta along the first axis."""
+        own, by_price = self.own, self.by_price
+        if values.ndim == 3:
+            own = own[:, None]
+            by_price = None if by_price is None else by_price[:, None]
+        found = values * own
+        if by_price is None:
+            return found
+        return found.at[self.price].set((values * by_price).sum(0))
+
+    def crossed(self, g: Array) -> Array:
+        """<g, d2 beta / d eta_k d eta_q> for all k but the price q itself."""
+        assert self.price is not None
+        return jnp.where(_is(jnp, self.price, g), 0, -g * self.slope * self.slope[self.price])
+
+
+def _bent(
+    feature: Int[Array, " p"],
+    sign: Int[Array, " d"],
+    basis: Float[Array, "p draws"],
+    w: Float[Array, " draws"],
+    slopes: _Slopes,
+    g: Float[Array, "d draws"],
+) -> Float[Array, "p p"]:
+    """The mean over draws of <g, second derivatives of beta>; basis is that of each parameter."""
+    bend = jnp.where(sign[:, None] == 0, 0, slopes.pulled(g)) * w
+    own = jnp.where(feature[:, None] == feature, (bend[feature] * basis) @ basis.T, 0)
+    if slopes.price is None:
+        return own
+    cross = (slopes.crossed(g) * w)[feature] * basis
+    mixed = jnp.where(feature == slopes.price, cross @ basis.T, 0)
+    return own + mixed + mixed.T
+
+
+@partial(jax.jit, static_argnums=(6, 7))
 def _derivatives(
     v: Float[Array, " p"],
     feature: Int[Array, " p"],
@@ -282,31 +366,28 @@ def _derivatives(
     panel: PersonBlocks,
     weight: Float[Array, "blocks n"],
     curvature: bool,
+    price: int | None,
 ) -> tuple[Float[Array, " people"], Float[Array, "people p"], Float[Array, "p p"]]:
     """log P and score of each person, and the weighted sum of the Hessians (0 unless asked)."""
     C = _matrix(v, feature, place, panel)
 
     def of_person(items: Array, absent: Array, z: Array) -> tuple[Array, Array, Array]:
-        one = _person(C, sign, items, absent, z)
+        one = _person(C, sign, items, absent, z, price)
         x = items.reshape(-1, items.shape[-1])
-        p = one.p.reshape(len(x), -1)
-        g = -(x.T @ p)
-        slope = jnp.where(sign[:, None] == 0, 1, one.beta)
-        turn = slope[feature] * one.basis[place]
-        phi = g[feature] * turn
+        g = -(x.T @ one.p.reshape(len(x), -1))
+        slopes = _Slopes.of(one.theta, sign, price)
+        basis = one.basis[place]
+        phi = slopes.pulled(g)[feature] * basis
         score = phi @ one.w
         if not curvature:
             return one.log, score, jnp.zeros((len(v),) * 2)
-        w = slope[:, None] * slope * one.w
         pairs = (one.basis[:, None] * one.basis).reshape(-1, z.shape[1])
         size = (len(sign), len(sign), len(one.basis), len(one.basis))
-        inner = ((_spread_within(items, one.p) * w).reshape(-1, z.shape[1]) @ pairs.T).reshape(size)
+        apart = slopes.pulled(slopes.pulled(_spread_within(items, one.p)).swapaxes(0, 1))
+        inner = ((apart * one.w).reshape(-1, z.shape[1]) @ pairs.T).reshape(size)
         within = inner[feature[:, None], feature, place[:, None], place]
-        bend = jnp.where(sign[:, None] == 0, 0, one.beta) * g * one.w
-        bent = (bend[feature] * one.basis[place]) @ one.basis[place].T
-        own = jnp.where(feature[:, None] == feature, bent, 0)
         spread = (phi * one.w) @ phi.T - jnp.outer(score, score)
-        return one.log, score, spread + own - within
+        return one.log, score, spread + _bent(feature, sign, basis, one.w, slopes, g) - within
 
     def of_block(block: tuple[PersonBlocks, Array]) -> tuple[Array, Array, Array]:
         logs, scores, hessians = jax.vmap(of_person)(*block[0])
@@ -316,19 +397,20 @@ def _derivatives(
     return logs.ravel(), scores.reshape(-1, len(v)), hessians.sum(0)
 
 
-@jax.jit
+@partial(jax.jit, static_argnums=5)
 def _posterior(
     v: Float[Array, " p"],
     feature: Int[Array, " p"],
     place: Int[Array, " p"],
     sign: Int[Array, " d"],
     panel: PersonBlocks,
+    price: int | None,
 ) -> Float[Array, "people draws"]:
     """The posterior weight of each person's draws."""
     C = _matrix(v, feature, place, panel)
 
     def of_person(block: PersonBlocks) -> Array:
-        return _person(C, sign, *block).w.astype(jnp.float32)
+        return _person(C, sign, *block, price).w.astype(jnp.float32)
 
     found = jax.lax.map(jax.vmap(of_person), panel)
     return found.reshape(-1, found.shape[-1])
