@@ -86,7 +86,7 @@ def _request(model: Path, table: Any) -> Callable[[], Any]:
     """A request for predictions to a service in this process, without a network."""
     from setwise.server import Service, Settings, application
 
-    served, runner = application(Service(Settings(model))), asyncio.Runner()
+    served, runner = application(Service(Settings((model,)))), asyncio.Runner()
     items = [
         {name: row[name] for name in row if name.startswith("x")} for row in table[:2].to_dicts()
     ]

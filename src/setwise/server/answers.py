@@ -1,7 +1,7 @@
 """What the service answers: probabilities, and what they would be without each item."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
+from setwise._segments import offsets_of
 from setwise._shapes import Float, Float32
 from setwise.choices import Encoded
 from setwise.server.requests import ParsedRequest, RequestEncoder, RequestError
@@ -89,22 +90,34 @@ class RequestScorer:
         for part in _parts(encoded):
             deadline.check()
             logs.append(self.log_probabilities(part))
-        found = logs[0] if len(logs) == 1 else np.concatenate(logs)
-        if np.isnan(found).any():
-            raise RequestError(
-                400,
-                "the model gives no probability for some set: its values are too far from the "
-                "training data; correct them",
-            )
-        return found
+        return probable(logs[0] if len(logs) == 1 else np.concatenate(logs))
+
+
+def probable(logs: Float32[np.ndarray, " rows"]) -> Float32[np.ndarray, " rows"]:
+    """The log-probabilities of a request, if it has all of them."""
+    if np.isnan(logs).any():
+        raise RequestError(
+            400,
+            "the model gives no probability for some set: its values are too far from the "
+            "training data; correct them",
+        )
+    return logs
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """A request and log P(x | s) of its encoded rows."""
+
+    asked: ParsedRequest
+    encoded: Encoded
+    logs: Float32[np.ndarray, " rows"]
 
 
 def predict(
-    asked: ParsedRequest, model: RequestScorer, reference: RequestScorer | None, deadline: Deadline
+    scored: Scored, model: RequestScorer, reference: RequestScorer | None, deadline: Deadline
 ) -> bytes:
     """The answer to a prediction."""
-    encoded = model.encoder.encoded(asked)
-    values = np.exp(model.scored(encoded, deadline)).tolist()
+    values, asked, encoded = np.exp(scored.logs).tolist(), scored.asked, scored.encoded
     others = None
     if reference is not None and asked.reference:
         also = encoded if reference.encoder is model.encoder else reference.encoder.encoded(asked)
@@ -126,19 +139,20 @@ def predict(
 
 
 def explain(
-    asked: ParsedRequest, model: RequestScorer, reference: RequestScorer | None, deadline: Deadline
+    scored: Scored, model: RequestScorer, reference: RequestScorer | None, deadline: Deadline
 ) -> bytes:
     """The answer to a request for an explanation of one set."""
-    answer = _explained(asked, model, deadline)
-    if reference is not None and asked.reference:
-        answer.mnl = _explained(asked, reference, deadline)
+    answer = _explained(scored.encoded, scored.logs, model, deadline)
+    if reference is not None and scored.asked.reference:
+        also = reference.encoder.encoded(scored.asked)
+        answer.mnl = _explained(also, reference.scored(also, deadline), reference, deadline)
     return msgspec.json.encode(answer)
 
 
-def _explained(asked: ParsedRequest, side: RequestScorer, deadline: Deadline) -> Explained:
-    encoded = side.encoder.encoded(asked)
+def _explained(
+    encoded: Encoded, single: Float32[np.ndarray, " rows"], side: RequestScorer, deadline: Deadline
+) -> Explained:
     outside = side.encoder.outside
-    single = side.scored(encoded, deadline)
     values, logs = np.exp(single).tolist(), single.astype(np.float64)
     items = len(logs) - outside
     answer = Explained(values[:items], [], [], [])
@@ -163,6 +177,17 @@ def _plain(matrix: Float[np.ndarray, "i j"]) -> Any:
     plain = matrix.astype(object)
     plain[~np.isfinite(matrix)] = None
     return plain.tolist()
+
+
+def joined(parts: Sequence[Encoded]) -> Encoded:
+    """The sets of several requests as those of one."""
+    if len(parts) == 1:
+        return parts[0]
+    return Encoded(
+        np.concatenate([one.items for one in parts]),
+        np.concatenate([one.context for one in parts]),
+        offsets_of(np.concatenate([one.sizes for one in parts])), None, None,
+    )  # fmt: skip
 
 
 def _parts(encoded: Encoded) -> Iterator[Encoded]:
