@@ -40,7 +40,8 @@ class Direct:
 
     def __init__(self, model: Path, **settings: Any):
         limits = Limits(**settings.pop("limits", {}))
-        self.service = Service(Settings((model,), limits=limits, **settings))
+        models = (model, *settings.pop("others", ()))
+        self.service = Service(Settings(models, limits=limits, **settings))
         self.app = application(self.service)
         self.runner = asyncio.Runner()
 

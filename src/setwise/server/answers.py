@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
-from setwise._segments import offsets_of
 from setwise._shapes import Float, Float32
 from setwise.choices import Encoded
 from setwise.server.requests import ParsedRequest, RequestEncoder, RequestError
@@ -90,11 +89,23 @@ class RequestScorer:
         for part in _parts(encoded):
             deadline.check()
             logs.append(self.log_probabilities(part))
-        return probable(logs[0] if len(logs) == 1 else np.concatenate(logs))
+        return _probable(logs[0] if len(logs) == 1 else np.concatenate(logs))
+
+    def together(self, asked: Sequence[ParsedRequest]) -> Iterator["Scored"]:
+        """Each of these requests, encoded and scored as if they were one."""
+        sets = [one for request in asked for one in request.sets]
+        encoded = self.encoder.encoded(ParsedRequest(sets, False, False))
+        logs = _probable(self.log_probabilities(encoded))
+        begin = 0
+        for one in asked:
+            end = begin + len(one.sets)
+            first, last = encoded.offsets[begin], encoded.offsets[end]
+            yield Scored(one, _part(encoded, begin, end), logs[first:last])
+            begin = end
 
 
-def probable(logs: Float32[np.ndarray, " rows"]) -> Float32[np.ndarray, " rows"]:
-    """The log-probabilities of a request, if it has all of them."""
+def _probable(logs: Float32[np.ndarray, " rows"]) -> Float32[np.ndarray, " rows"]:
+    """Log-probabilities, if there are all of them."""
     if np.isnan(logs).any():
         raise RequestError(
             400,
@@ -179,17 +190,6 @@ def _plain(matrix: Float[np.ndarray, "i j"]) -> Any:
     return plain.tolist()
 
 
-def joined(parts: Sequence[Encoded]) -> Encoded:
-    """The sets of several requests as those of one."""
-    if len(parts) == 1:
-        return parts[0]
-    return Encoded(
-        np.concatenate([one.items for one in parts]),
-        np.concatenate([one.context for one in parts]),
-        offsets_of(np.concatenate([one.sizes for one in parts])), None, None,
-    )  # fmt: skip
-
-
 def _parts(encoded: Encoded) -> Iterator[Encoded]:
     """Consecutive sets of about :data:`ROWS_AT_A_TIME` rows."""
     offsets = encoded.offsets
@@ -200,8 +200,14 @@ def _parts(encoded: Encoded) -> Iterator[Encoded]:
     while begin < len(encoded):
         end = int(np.searchsorted(offsets, offsets[begin] + ROWS_AT_A_TIME, "right")) - 1
         end = max(end, begin + 1)
-        yield Encoded(
-            encoded.items[offsets[begin] : offsets[end]], encoded.context[begin:end],
-            offsets[begin : end + 1] - offsets[begin], None, None,
-        )  # fmt: skip
+        yield _part(encoded, begin, end)
         begin = end
+
+
+def _part(encoded: Encoded, begin: int, end: int) -> Encoded:
+    """The sets from the one to the other."""
+    offsets = encoded.offsets
+    return Encoded(
+        encoded.items[offsets[begin] : offsets[end]], encoded.context[begin:end],
+        offsets[begin : end + 1] - offsets[begin], None, None,
+    )  # fmt: skip

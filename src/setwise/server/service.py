@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -33,9 +33,7 @@ from setwise.server.answers import (
     RequestScorer,
     Scored,
     explain,
-    joined,
     predict,
-    probable,
 )
 from setwise.server.metrics import ServiceMetrics
 from setwise.server.quota import Quota
@@ -152,6 +150,19 @@ class ServedModel:
         encoded = self.model.encoder.encoded(asked)
         return Scored(asked, encoded, self.model.scored(encoded, deadline))
 
+    def scored_together(self, asked: list[ParsedRequest]) -> list[Scored | Exception]:
+        """Small requests as one: what each of them gets, or why it gets nothing."""
+        try:
+            return [*self.model.together(asked)]
+        except RequestError:
+            return [self._scored_or_refused(one) for one in asked]
+
+    def _scored_or_refused(self, asked: ParsedRequest) -> Scored | Exception:
+        try:
+            return self.scored(asked, Deadline.after(SECONDS_TO_TRY))
+        except RequestError as refused:
+            return refused
+
     def predict(self, scored: Scored, deadline: Deadline) -> bytes:
         """What ``/v1/predict`` answers."""
         return predict(scored, self.model, self.reference, deadline)
@@ -256,7 +267,6 @@ THREADS = 4
 SECONDS_BETWEEN_LOOKS = 0.5
 
 Signature = tuple[tuple[int, int, int] | None, ...]
-Waiting = tuple[RequestScorer, Encoded, asyncio.Future[Any]]
 
 
 @dataclass(frozen=True)
@@ -266,6 +276,14 @@ class Work:
     read: Callable[[ServedModel, bytes], ParsedRequest]
     rows: Callable[[ParsedRequest], int]
     write: Callable[[ServedModel, Scored, Deadline], bytes]
+
+
+class Waiting(NamedTuple):
+    """A small request that is to be scored, with others if there are others."""
+
+    served: ServedModel
+    asked: ParsedRequest
+    found: asyncio.Future[Scored]
 
 
 class Service:
@@ -302,54 +320,49 @@ class Service:
         if len(body) <= SMALL_BODY:
             asked = work.read(served, body)
             if work.rows(asked) <= SMALL_ROWS:
-                encoded = served.model.encoder.encoded(asked)
-                logs = probable(await self._scored_together(served.model, encoded))
+                scored = await self._scored_together(served, asked)
                 deadline.check()
-                done = work.write(served, Scored(asked, encoded, logs), deadline)
+                done = work.write(served, scored, deadline)
                 self.metrics.add("sets", len(asked.sets))
                 return done
         asked, done = await asyncio.get_running_loop().run_in_executor(self._threads, whole)
         self.metrics.add("sets", len(asked.sets))
         return done
 
-    def _scored_together(self, model: RequestScorer, encoded: Encoded) -> asyncio.Future[Any]:
-        """log P(x | s) of every row, scored with those of requests that came at the same time.
+    def _scored_together(self, served: ServedModel, asked: ParsedRequest) -> asyncio.Future[Scored]:
+        """A request, scored with those that came at the same time.
 
         A model takes hardly longer for ten small sets than for one.
         """
         loop = asyncio.get_running_loop()
-        found = loop.create_future()
+        found: asyncio.Future[Scored] = loop.create_future()
         if not self._waiting:
             loop.call_soon(self._score_waiting)
-        self._waiting.append((model, encoded, found))
+        self._waiting.append(Waiting(served, asked, found))
         return found
 
     def _score_waiting(self) -> None:
-        model, rows = self._waiting[0][0], 0
+        served, rows = self._waiting[0].served, 0
         taken: list[Waiting] = []
         left: list[Waiting] = []
         for one in self._waiting:
-            if one[0] is model and (not taken or rows + len(one[1].items) <= ROWS_TOGETHER):
-                taken.append(one)
-                rows += len(one[1].items)
-            else:
-                left.append(one)
+            together = one.served is served and rows < ROWS_TOGETHER
+            (taken if together else left).append(one)
+            rows += one.asked.rows if together else 0
         self._waiting = left
         if left:
             asyncio.get_running_loop().call_soon(self._score_waiting)
         try:
-            logs = model.log_probabilities(joined([encoded for _, encoded, _ in taken]))
-        except Exception as error:
-            for _, _, found in taken:
-                if not found.done():
-                    found.set_exception(error)
-            return
-        begin = 0
-        for _, encoded, found in taken:
-            end = begin + len(encoded.items)
-            if not found.done():  # a client that is gone
-                found.set_result(logs[begin:end])
-            begin = end
+            found = served.scored_together([one.asked for one in taken])
+        except Exception as error:  # of the model, not of a request
+            found = [error] * len(taken)
+        for one, result in zip(taken, found, strict=True):
+            if one.found.done():  # a client that is gone
+                continue
+            if isinstance(result, Scored):
+                one.found.set_result(result)
+            else:
+                one.found.set_exception(result)
 
     async def watch(self) -> None:
         """Load every new model file, until cancelled; a broken file changes nothing."""
