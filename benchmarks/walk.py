@@ -93,7 +93,8 @@ def _request(model: Path, table: Any) -> Callable[[], Any]:
     body = json.dumps({"sets": [{"items": items}]}).encode()
     scope = {
         "type": "http", "method": "POST", "path": "/v1/predict", "raw_path": b"/v1/predict",
-        "query_string": b"", "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
+        "query_string": b"",
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
         "scheme": "http", "http_version": "1.1", "root_path": "", "server": ("walk", 80),
         "client": ("walk", 1),
         "asgi": {"version": "3.0"},

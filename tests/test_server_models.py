@@ -237,6 +237,12 @@ def test_errors_are_those_of_the_protocol(client, name):
     assert words in got.json["error"]
 
 
+def test_an_unknown_model_is_an_error_of_the_protocol(client):
+    got = client.post("/v2/models/gone/infer", {"inputs": [X0, X1]})
+    assert (got.status, set(got.json)) == (404, {"error"})
+    assert isinstance(got.json["error"], str)
+
+
 # What operations expect
 
 

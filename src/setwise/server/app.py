@@ -18,7 +18,7 @@ import msgspec
 from setwise.server.answers import Deadline
 from setwise.server.bodies import ArrivingBody, Gone, Message, Receive
 from setwise.server.requests import RequestError
-from setwise.server.routes import NOWHERE, Reply, Route, routes
+from setwise.server.routes import Reply, Route, nowhere, routes
 from setwise.server.service import Service, Work
 from setwise.server.settings import Hosts
 from setwise.server.tensors import InferenceError
@@ -80,7 +80,7 @@ class Application:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         began, metrics = time.perf_counter(), self.service.metrics
         headers: Headers = dict(scope["headers"])
-        route = self.routes.get(scope["path"], NOWHERE)
+        route = self.routes.get(scope["path"]) or nowhere(scope["path"])
         known = self._id(headers.get(b"x-request-id", b""))
         status, size = 0, 0
         metrics.add("in_flight")

@@ -53,7 +53,9 @@ class Route:
         return ("POST",) if isinstance(self.answer, Work) else ("GET", "HEAD")
 
 
-NOWHERE = Route(Series("other"), None)
+def nowhere(path: str) -> Route:
+    """What answers at all other paths."""
+    return Route(Series("other"), None, tensors=path.startswith("/v2/"))
 
 
 def routes(service: Service) -> dict[str, Route]:
@@ -147,8 +149,9 @@ def _text(body: bytes) -> Reply:
 
 
 def _models(service: Service) -> dict[str, Any]:
-    keys = ("name", "estimator", "checksum", "loaded")
-    return {"models": [{key: one.about[key] for key in keys} for one in service.models.values()]}
+    keys = ("name", "estimator", "card", "checksum", "loaded")
+    models = service.models.values()
+    return {"models": [{key: one.about[key] for key in keys} for one in models]}
 
 
 def _readiness(service: Service) -> Reply:

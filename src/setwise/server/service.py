@@ -198,6 +198,7 @@ def load(path: Path, settings: Settings) -> ServedModel:
         "columns": described(scorer.schema, samples),
         "outside": scorer.schema.outside,
         "samples": samples,
+        "card": artifact.card.to_json(),
         "reference": reference is not None,
         "limits": vars(settings.limits) | {"max_explained": settings.limits.max_explained},
     }
