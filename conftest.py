@@ -35,7 +35,7 @@ os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
 install_import_hook("setwise", "beartype.beartype")
 
 LIBRARIES = (
-    "beartype", "equinox", "fastapi", "jax", "narwhals", "optax", "optuna", "optuna.storages",
+    "beartype", "equinox", "jax", "narwhals", "optax", "optuna", "optuna.storages",
     "pandas", "polars", "rich", "scipy.optimize", "scipy.stats", "sklearn.model_selection",
     "sklearn.utils.estimator_checks", "typer", "uvicorn",
 )  # fmt: skip

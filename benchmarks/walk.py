@@ -86,15 +86,17 @@ def _request(model: Path, table: Any) -> Callable[[], Any]:
     """A request for predictions to a service in this process, without a network."""
     from setwise.server import Service, Settings, application
 
-    served, runner = application(Service(Settings(model))), asyncio.Runner()
+    served, runner = application(Service(Settings((model,)))), asyncio.Runner()
     items = [
         {name: row[name] for name in row if name.startswith("x")} for row in table[:2].to_dicts()
     ]
     body = json.dumps({"sets": [{"items": items}]}).encode()
     scope = {
         "type": "http", "method": "POST", "path": "/v1/predict", "raw_path": b"/v1/predict",
-        "query_string": b"", "headers": [(b"content-type", b"application/json")], "scheme": "http",
-        "http_version": "1.1", "root_path": "", "server": ("walk", 80), "client": ("walk", 1),
+        "query_string": b"",
+        "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
+        "scheme": "http", "http_version": "1.1", "root_path": "", "server": ("walk", 80),
+        "client": ("walk", 1),
         "asgi": {"version": "3.0"},
     }  # fmt: skip
 

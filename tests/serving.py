@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -39,7 +40,8 @@ class Direct:
 
     def __init__(self, model: Path, **settings: Any):
         limits = Limits(**settings.pop("limits", {}))
-        self.service = Service(Settings(model, limits=limits, **settings))
+        models = (model, *settings.pop("others", ()))
+        self.service = Service(Settings(models, limits=limits, **settings))
         self.app = application(self.service)
         self.runner = asyncio.Runner()
 
@@ -55,7 +57,8 @@ class Direct:
         return self.post("/v1/predict", body)
 
     def ask(self, method: str, path: str, chunks: list[bytes], headers: dict[str, str]) -> Got:
-        plain = [(k.replace("_", "-").encode(), v.encode()) for k, v in headers.items()]
+        given = {"host": "localhost"} | headers
+        plain = [(k.replace("_", "-").encode(), v.encode()) for k, v in given.items()]
         scope = {
             "type": "http", "method": method, "path": path, "raw_path": path.encode(),
             "query_string": b"", "headers": plain, "http_version": "1.1", "scheme": "http",
@@ -150,7 +153,7 @@ class Process:
     def _await_start(self) -> None:
         for _ in range(600):
             try:
-                if self.send(b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n").startswith(
+                if self.send(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n\r\n").startswith(
                     b"HTTP/1.1 200"
                 ):
                     return
@@ -182,6 +185,17 @@ class Process:
         head, _, rest = raw.partition(b"\r\n\r\n")
         return int(head[9:12]), json.loads(rest)
 
+    def megabytes(self) -> float:
+        """Memory now, in the process or in all workers."""
+        pids = self.workers() or [self.process.pid]
+        return sum(_resident(pid) for pid in pids)
+
+    def workers(self) -> list[int]:
+        """The processes that answer, where there are several."""
+        pid = self.process.pid
+        found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        return [int(one) for one in found if "spawn_main" in _command(one)]
+
     def stop(self) -> tuple[int, str]:
         """The exit code and what was logged."""
         if self.said is None:
@@ -191,10 +205,30 @@ class Process:
         return self.process.returncode, self.said
 
 
+def _command(pid: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:  # it has ended
+        return ""
+
+
+def _resident(pid: int) -> float:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def got_metrics(service: Process) -> dict[str, float]:
+    """What /metrics says now, by name and labels."""
+    text = service.send(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").decode()
+    lines = text.partition("\r\n\r\n")[2].splitlines()
+    plain = [line for line in lines if not line.startswith("#")]
+    return {name: float(value) for name, _, value in (line.rpartition(" ") for line in plain)}
+
+
 def request(path: str, body: Any, *headers: str) -> bytes:
     plain = body if isinstance(body, bytes) else json.dumps(body).encode()
     lines = [
-        f"POST {path} HTTP/1.1", "host: x", "content-type: application/json",
+        f"POST {path} HTTP/1.1", "host: localhost", "content-type: application/json",
         f"content-length: {len(plain)}", *headers, "", "",
     ]  # fmt: skip
     return "\r\n".join(lines).encode() + plain

@@ -42,7 +42,9 @@ def model(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def client(model):
     # The limits are in the description: small ones keep what is generated small.
-    found = Direct(model, limits={"max_sets": 3, "max_items": 3})
+    found = Direct(
+        model, limits={"max_sets": 3, "max_items": 3}, allowed_hosts=("localhost", "testserver")
+    )
     yield found
     found.close()
 

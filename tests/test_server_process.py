@@ -53,7 +53,7 @@ def test_a_request_over_the_network_is_answered(service, model):
 def test_the_process_never_imports_the_engine(model):
     script = (
         "import sys; from pathlib import Path; import setwise.server as s\n"
-        "s.application(s.Service(s.Settings(Path(sys.argv[1]))))\n"
+        "s.application(s.Service(s.Settings((Path(sys.argv[1]),))))\n"
         "print([name for name in ('jax', 'polars', 'sklearn', 'optax') if name in sys.modules])"
     )
     done = subprocess.run(
@@ -71,7 +71,7 @@ def test_a_connection_is_kept_for_further_requests(service):
 
 def test_a_chunked_body_is_taken_up_to_the_limit(service):
     head = (
-        b"POST /v1/predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+        b"POST /v1/predict HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         b"transfer-encoding: chunked\r\n\r\n"
     )
     body = json.dumps(BODY).encode()
@@ -96,8 +96,8 @@ def test_a_slow_body_is_given_up_and_others_are_not_kept_waiting(service):
 
 def test_requests_that_never_end_are_cut(service):
     starts = (
-        b"", b"POST /v1/predict HT", b"GET / HTTP/1.1\r\nhost: x\r\n",
-        b"POST /nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000\r\n\r\n",
+        b"", b"POST /v1/predict HT", b"GET / HTTP/1.1\r\nhost: localhost\r\n",
+        b"POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000000\r\n\r\n",
     )  # fmt: skip
     connections = [service.connect() for _ in starts]
     began = time.monotonic()
@@ -112,7 +112,7 @@ def test_requests_that_never_end_are_cut(service):
 
 def test_a_head_without_end_is_cut(service):
     with service.connect() as connection:
-        connection.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n")
+        connection.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\n")
         with pytest.raises(OSError):  # noqa: PT012
             for _ in range(10_000):
                 connection.sendall(b"x-more: " + b"y" * 1000 + b"\r\n")
@@ -125,7 +125,7 @@ def test_a_head_without_end_is_cut(service):
      b"/page/....//app.py", b"//etc/passwd", b"/page/%00"],
 )  # fmt: skip
 def test_no_path_leads_out_of_the_page(service, path):
-    got = service.send(b"GET " + path + b" HTTP/1.1\r\nhost: x\r\n\r\n")
+    got = service.send(b"GET " + path + b" HTTP/1.1\r\nhost: localhost\r\n\r\n")
     assert got[9:12] in (b"400", b"404"), got
     assert b"import" not in got
 
@@ -143,7 +143,7 @@ def test_sigterm_lets_requests_end(model):
         time.sleep(0.2)
         service.process.send_signal(signal.SIGTERM)
         time.sleep(0.3)
-        other.sendall(b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n")
+        other.sendall(b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n\r\n")
         got = answer(other)
         assert got.startswith(b"HTTP/1.1 503")
         assert b"connection: close" in got
@@ -203,7 +203,7 @@ def test_a_new_model_is_taken_over_without_losing_a_request(tmp_path):
             over.set()
             for thread in threads:
                 thread.join()
-        metrics = service.send(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").decode()
+        metrics = service.send(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").decode()
         code, said = service.stop()
     assert wrong == []
     assert set(seen) == set(range(6))
@@ -230,13 +230,13 @@ def _check_workers(service: Process) -> None:
     commands = {int(child): Path(f"/proc/{child}/cmdline").read_text() for child in children}
     workers = [child for child, command in commands.items() if "spawn_main" in command]
     assert len(workers) == 2
-    text = service.send(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").decode()
-    assert 'setwise_requests_total{route="/v1/predict",status="200"} 40' in text
+    text = service.send(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").decode()
+    assert 'setwise_requests_total{route="/v1/predict",model="trips",status="200"} 40' in text
     assert "setwise_model_loads_total 2" in text
     os.kill(workers[0], signal.SIGKILL)  # another one takes its place
     deadline = time.monotonic() + 15
     while time.monotonic() < deadline:
-        text = service.send(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").decode()
+        text = service.send(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").decode()
         if "setwise_model_loads_total 3" in text:
             break
         time.sleep(0.2)
@@ -247,19 +247,19 @@ def _check_workers(service: Process) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("files", "words"),
     [
-        ({"model": "none.setwise"}, "there is no model file"),
-        ({"model": "broken.setwise"}, "truncated"),
-        ({"reference": "broken.setwise"}, "truncated"),
-        ({}, "cannot listen on 127.0.0.1"),
+        (("none.setwise", None), "there is no model file"),
+        (("broken.setwise", None), "truncated"),
+        (("trips.setwise", "broken.setwise"), "truncated"),
+        (("trips.setwise", None), "cannot listen on 127.0.0.1"),
     ],
 )
-def test_what_cannot_be_served_is_said_at_once(model, settings, words):
+def test_what_cannot_be_served_is_said_at_once(model, files, words):
     model.with_name("broken.setwise").write_bytes(model.read_bytes()[:-10])
-    paths = {name: model.with_name(file) for name, file in settings.items()}
+    served, reference = (None if file is None else model.with_name(file) for file in files)
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(InputError, match=words):
-        run(Settings(**({"model": model} | paths)), "127.0.0.1", taken.getsockname()[1])
+        run(Settings((served,), reference), "127.0.0.1", taken.getsockname()[1])
 
 
 def test_the_command_says_it_in_one_sentence(tmp_path):
@@ -277,7 +277,7 @@ def test_without_the_extra_the_command_says_what_to_install(model, monkeypatch):
     with pytest.raises(
         InputError, match=r"'msgspec'; install it with: pip install 'setwise\[serve"
     ):
-        serve.serve(model)
+        serve.serve([model])
 
 
 def test_the_token_comes_from_a_file_or_the_environment(model, tmp_path, monkeypatch):
@@ -294,4 +294,4 @@ def test_the_token_comes_from_a_file_or_the_environment(model, tmp_path, monkeyp
         serve._token(tmp_path / "none")
     monkeypatch.setenv("SETWISE_TOKEN", "")  # a slip, not a wish to be open
     with pytest.raises(InputError, match="the token must be plain ASCII"):
-        Settings(model, token=serve._token(None))
+        Settings((model,), token=serve._token(None))

@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 # Names are found on first use: JAX is slow to import, and `setwise --help` does not need it.
 _HOMES = {
     "Aggregation": "setwise.models",
+    "Card": "setwise.scoring",
     "Choices": "setwise.choices",
     "DataWarning": "setwise._errors",
     "InputError": "setwise._errors",
@@ -144,6 +145,7 @@ if TYPE_CHECKING:
     )
     from setwise.models import Aggregation
     from setwise.reports import plots
+    from setwise.scoring import Card
     from setwise.training import Training
     from setwise.tuning import Range, Tuning, tune
     from setwise.violations import violation_capacity
@@ -177,6 +179,7 @@ __all__ = [
     "Aggregation",
     "Auto",
     "BoostedLogit",
+    "Card",
     "ChoiceModel",
     "Choices",
     "CrossNestedLogit",

@@ -14,6 +14,7 @@ from setwise.cli import (
     datasets,
     explain,
     export,
+    model_card,
     predict,
     reproduce,
     serve,
@@ -146,6 +147,17 @@ def fit(
         int,
         typer.Option(help="Number of sets to keep in the model file as examples.", min=0, max=24),
     ] = 24,
+    title: Annotated[str | None, typer.Option(help="Title of the model, kept in its file.")] = None,
+    description: Annotated[
+        str | None, typer.Option(help="What the model is for, kept in its file.")
+    ] = None,
+    data_source: Annotated[
+        str | None,
+        typer.Option(help="Where the data come from, kept in the file. Default: the table's name."),
+    ] = None,
+    licence: Annotated[
+        str | None, typer.Option(help="Terms of use of the model, kept in its file.")
+    ] = None,
     cluster: FitCluster = None,
     workers: Workers = None,
     min_workers: MinWorkers = None,
@@ -157,9 +169,9 @@ def fit(
     The default, auto, weighs logits, boosted trees and networks by how they predict sets that they
     have not seen; every set trains some of them. Models that stop early hold out a fifth of the
     sets (with --group, a fifth of the groups), and the measures are of these sets. Other models are
-    fitted to all sets. The file keeps some sets as
-    examples for the page of 'setwise serve', and an MNL to compare the model with. With --sample 0
-    it holds no row of the data. With --cluster all machines train the model together.
+    fitted to all sets. The file keeps some sets as examples for the page of 'setwise serve', an MNL
+    to compare the model with, and where the model comes from ('setwise show'). With --sample 0 it
+    holds no row of the data. With --cluster all machines train the model together.
 
     Example: setwise fit swissmetro --out swissmetro.setwise
     """
@@ -180,12 +192,17 @@ def fit(
     choices = source.read(seed)
     show.dropped(choices)
     estimator = machines.fitted(estimator, choices, source, seed, checkpoint)
+    _, held_out = estimator.parts_of_fit(choices)
+    apart = None if held_out is None else estimator.evaluate(held_out)
     about = {
         "sample": few(choices, sample) if sample else None,
         "reference": _reference_mnl(model, estimator, choices),
+        "card": model_card.of_fit(
+            choices, apart, title, description, data_source or Path(source.table).name, licence
+        ),
     }
     kept_elsewhere(lambda path: estimator.save(path, **about), out, "trained model")
-    _show_fit(estimator, choices, out, json)
+    _show_fit(estimator, choices, apart, out, json)
     show.note(f"wrote {out}")
     if getattr(estimator, "interrupted_", False):
         raise typer.Exit(130)
@@ -195,6 +212,7 @@ app.command(cls=MayUseCluster)(predict.predict)
 app.command()(export.export)
 app.command()(check.check)
 app.command()(serve.serve)
+app.command("show")(model_card.show_model)
 
 
 @app.command()
@@ -371,10 +389,9 @@ def _reference_mnl(model: str, estimator: Any, choices: Any) -> Any:
         return None
 
 
-def _show_fit(estimator: Any, choices: Any, out: Path, json: bool) -> None:
+def _show_fit(estimator: Any, choices: Any, apart: Any, out: Path, json: bool) -> None:
     """How well the model does on the sets that it held out, and on those that it was fitted to."""
-    fitted, held_out = estimator.parts_of_fit(choices)
-    apart = None if held_out is None else estimator.evaluate(held_out)
+    fitted, _ = estimator.parts_of_fit(choices)
     if json:
         inside = estimator.evaluate(fitted)
         found = {"held_out": apart and _as_json(apart), "in_sample": _as_json(inside)}

@@ -6,16 +6,17 @@ from typing import Annotated
 
 import typer
 
-from setwise.cli.predict import ModelFile
-
 # One thread of linear algebra per thread that answers: more of them would compete for the cores.
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
-_EXTRA = ("fastapi", "httptools", "msgspec", "starlette", "uvicorn", "uvloop")
+_EXTRA = ("httptools", "msgspec", "uvicorn", "uvloop")
 
 
 def serve(
-    model: ModelFile,
+    models: Annotated[
+        list[Path],
+        typer.Argument(help="Model files written by 'setwise fit'. The first is the default."),
+    ],
     host: Annotated[
         str, typer.Option(help="Address to listen on; 0.0.0.0 for all addresses.")
     ] = "127.0.0.1",
@@ -29,6 +30,16 @@ def serve(
         Path | None,
         typer.Option(help="File with a token that requests must send. Or set SETWISE_TOKEN."),
     ] = None,
+    no_token: Annotated[
+        bool, typer.Option("--no-token", help="Let other machines ask without a token.")
+    ] = False,
+    allowed_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Name by which clients may call the service, besides those of the loopback; "
+            "'*' for any name. Can be given several times."
+        ),
+    ] = None,
     max_body: Annotated[int, typer.Option(help="Most bytes per request.", min=1)] = 16 * 1024**2,
     max_sets: Annotated[int, typer.Option(help="Most sets per request.", min=1)] = 10_000,
     max_items: Annotated[int, typer.Option(help="Most items per set.", min=1)] = 1_000,
@@ -37,11 +48,22 @@ def serve(
         int,
         typer.Option(help="Most requests that a process holds at a time; more are refused.", min=1),
     ] = 64,
+    max_connections: Annotated[
+        int, typer.Option(help="Most open connections per process.", min=1)
+    ] = 1_000,
+    drain: Annotated[
+        float, typer.Option(help="Seconds for which requests are still taken after SIGTERM.")
+    ] = 1.0,
+    access_log: Annotated[
+        bool,
+        typer.Option("--access-log", help="Write a line of JSON per request to standard output."),
+    ] = False,
 ) -> None:
     """Answer requests for predictions over HTTP, with a page that shows the model at work.
 
     POST /v1/predict takes sets as JSON, with the columns of the training table. The page is at /.
-    If the model file is replaced, the service loads the new one. On SIGTERM it answers the requests
+    Several models are served by their names: those of their files, without the ending.
+    If a model file is replaced, the service loads the new one. On SIGTERM it answers the requests
     that have come, then ends.
 
     Example: setwise serve swissmetro.setwise --port 8000
@@ -59,8 +81,12 @@ def serve(
             f"the service needs the package '{error.name}'; install it with: "
             "pip install 'setwise[serve]'"
         ) from None
-    limits = Limits(max_body, max_sets, max_items, timeout, max_waiting)
-    run(Settings(model, reference, limits, _token(token_file)), host, port, workers)
+    limits = Limits(max_body, max_sets, max_items, timeout, max_waiting, max_connections)
+    hosts = tuple(allowed_host or ())
+    settings = Settings(
+        tuple(models), reference, limits, _token(token_file), hosts, drain, access_log
+    )
+    run(settings, host, port, workers, no_token=no_token)
 
 
 def _token(path: Path | None) -> str | None:

@@ -22,6 +22,7 @@ from setwise.choices.validation import finite
 from setwise.doctor.leaks import giveaways
 from setwise.metrics import Metrics, Outcomes, predicted
 from setwise.models import Model
+from setwise.scoring.card import Card
 from setwise.scoring.model_file import Artifact
 from setwise.scoring.scorer import warn_of_replaced
 from setwise.scoring.tracing import traced
@@ -278,6 +279,7 @@ class Estimator(BaseEstimator):
         *,
         sample: Choices | None = None,
         reference: Float[np.ndarray, " d"] | None = None,
+        card: Card | None = None,
     ) -> None:
         """Write the fitted model to one file; :func:`setwise.load` reads it.
 
@@ -289,6 +291,7 @@ class Estimator(BaseEstimator):
                 for the page of ``setwise serve``; without it the file holds no row of the data.
             reference: an MNL to compare the model with on that page
                 (:func:`setwise.estimators.reference_mnl`).
+            card: where the model comes from, for ``setwise show`` and ``setwise serve``.
         """
         _arguments.path("path", path)
         artifact = self.artifact()
@@ -301,6 +304,9 @@ class Estimator(BaseEstimator):
             remedy = "make it with setwise.estimators.reference_mnl(model, choices)"
             _arguments.instance(np.ndarray, remedy)("reference", reference)
             artifact = replace(artifact, reference={"mnl": reference.astype(np.float32)})
+        if card is not None:
+            _arguments.instance(Card, "make it with setwise.Card(title=...)")("card", card)
+            artifact = replace(artifact, card=card)
         artifact.write(path)
 
     def artifact(self) -> Artifact:

@@ -10,6 +10,7 @@ Scoring needs a model file and NumPy, not JAX:
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from setwise.scoring.card import Card
 from setwise.scoring.graph import Builder, Graph, Operation
 from setwise.scoring.operations import Spec
 from setwise.scoring.scorer import Scorer, load_scorer
@@ -35,6 +36,7 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "Builder",
+    "Card",
     "Graph",
     "Operation",
     "Scorer",

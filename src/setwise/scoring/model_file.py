@@ -2,7 +2,8 @@
 
 The file holds the estimator's name and arguments, the schema fitted on training data, what was
 learned, how to compute its scores (a graph of plain operations, for those who score without JAX),
-a few sets of the data and a simpler model of them where that was asked for, and a checksum.
+a few sets of the data, a simpler model of them and where they come from, as far as that was asked
+for, and a checksum.
 Loading it runs no code of the file's.
 """
 
@@ -21,6 +22,7 @@ from setwise._errors import InputError
 from setwise._files import check_writable
 from setwise._tensorfile import made_elsewhere
 from setwise.choices import Schema
+from setwise.scoring.card import Card
 from setwise.scoring.graph import Graph, Operation, checked
 
 OF_GRAPH = "graph/"
@@ -45,6 +47,8 @@ class Artifact:
     """Some sets of the data as plain values (:func:`setwise.choices.reading.records`)."""
     reference: dict[str, np.ndarray] = field(default_factory=dict)
     """Simpler models of the same data, by name: "mnl", the weights of its standardised columns."""
+    card: Card = field(default_factory=Card)
+    """Where the model comes from."""
 
     def write(self, path: str | Path) -> None:
         """Write the file whole or not at all."""
@@ -60,6 +64,8 @@ class Artifact:
             "graph": None if self.graph is None else self.graph.to_json(),
             "sample": self.sample,
         }
+        if self.card != Card():
+            meta["card"] = self.card.to_json()
         _tensorfile.write(path, "model", arrays, meta)
 
     def with_graph(self, graph: Graph, arrays: dict[str, np.ndarray]) -> "Artifact":
@@ -90,7 +96,7 @@ class Artifact:
             artifact = cls(
                 meta["estimator"], meta["params"], Schema.from_json(meta["schema"]),
                 meta["fitted"], arrays, None, constants, _sample(meta.get("sample", [])),
-                _taken(arrays, OF_REFERENCE),
+                _taken(arrays, OF_REFERENCE), Card.from_json(meta.get("card", {})),
             )  # fmt: skip
             artifact._check_reference()
         plain = meta.get("graph")  # older files have none
@@ -116,6 +122,7 @@ _PARTS = {
     "fitted": _an_object,
     "graph": optional(_an_object),
     "sample": each(_an_object, 0),
+    "card": _an_object,
 }
 
 

@@ -4,8 +4,8 @@ It needs the extra ``serve``; scoring is NumPy's (:mod:`setwise.scoring`), JAX i
 """
 
 from setwise.server.app import application
-from setwise.server.requests import Limits
 from setwise.server.running import run
-from setwise.server.service import Service, Settings
+from setwise.server.service import Service
+from setwise.server.settings import Limits, Settings
 
 __all__ = ["Limits", "Service", "Settings", "application", "run"]

@@ -1,7 +1,7 @@
 """What the service answers: probabilities, and what they would be without each item."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -89,22 +89,46 @@ class RequestScorer:
         for part in _parts(encoded):
             deadline.check()
             logs.append(self.log_probabilities(part))
-        found = logs[0] if len(logs) == 1 else np.concatenate(logs)
-        if np.isnan(found).any():
-            raise RequestError(
-                400,
-                "the model gives no probability for some set: its values are too far from the "
-                "training data; correct them",
-            )
-        return found
+        return _probable(logs[0] if len(logs) == 1 else np.concatenate(logs))
+
+    def together(self, asked: Sequence[ParsedRequest]) -> Iterator["Scored"]:
+        """Each of these requests, encoded and scored as if they were one."""
+        sets = [one for request in asked for one in request.sets]
+        encoded = self.encoder.encoded(ParsedRequest(sets, False, False))
+        logs = _probable(self.log_probabilities(encoded))
+        begin = 0
+        for one in asked:
+            end = begin + len(one.sets)
+            first, last = encoded.offsets[begin], encoded.offsets[end]
+            yield Scored(one, _part(encoded, begin, end), logs[first:last])
+            begin = end
+
+
+def _probable(logs: Float32[np.ndarray, " rows"]) -> Float32[np.ndarray, " rows"]:
+    """Log-probabilities, if there are all of them."""
+    if np.isnan(logs).any():
+        raise RequestError(
+            400,
+            "the model gives no probability for some set: its values are too far from the "
+            "training data; correct them",
+        )
+    return logs
+
+
+@dataclass(frozen=True, eq=False)
+class Scored:
+    """A request and log P(x | s) of its encoded rows."""
+
+    asked: ParsedRequest
+    encoded: Encoded
+    logs: Float32[np.ndarray, " rows"]
 
 
 def predict(
-    asked: ParsedRequest, model: RequestScorer, reference: RequestScorer | None, deadline: Deadline
+    scored: Scored, model: RequestScorer, reference: RequestScorer | None, deadline: Deadline
 ) -> bytes:
     """The answer to a prediction."""
-    encoded = model.encoder.encoded(asked)
-    values = np.exp(model.scored(encoded, deadline)).tolist()
+    values, asked, encoded = np.exp(scored.logs).tolist(), scored.asked, scored.encoded
     others = None
     if reference is not None and asked.reference:
         also = encoded if reference.encoder is model.encoder else reference.encoder.encoded(asked)
@@ -126,19 +150,20 @@ def predict(
 
 
 def explain(
-    asked: ParsedRequest, model: RequestScorer, reference: RequestScorer | None, deadline: Deadline
+    scored: Scored, model: RequestScorer, reference: RequestScorer | None, deadline: Deadline
 ) -> bytes:
     """The answer to a request for an explanation of one set."""
-    answer = _explained(asked, model, deadline)
-    if reference is not None and asked.reference:
-        answer.mnl = _explained(asked, reference, deadline)
+    answer = _explained(scored.encoded, scored.logs, model, deadline)
+    if reference is not None and scored.asked.reference:
+        also = reference.encoder.encoded(scored.asked)
+        answer.mnl = _explained(also, reference.scored(also, deadline), reference, deadline)
     return msgspec.json.encode(answer)
 
 
-def _explained(asked: ParsedRequest, side: RequestScorer, deadline: Deadline) -> Explained:
-    encoded = side.encoder.encoded(asked)
+def _explained(
+    encoded: Encoded, single: Float32[np.ndarray, " rows"], side: RequestScorer, deadline: Deadline
+) -> Explained:
     outside = side.encoder.outside
-    single = side.scored(encoded, deadline)
     values, logs = np.exp(single).tolist(), single.astype(np.float64)
     items = len(logs) - outside
     answer = Explained(values[:items], [], [], [])
@@ -175,8 +200,14 @@ def _parts(encoded: Encoded) -> Iterator[Encoded]:
     while begin < len(encoded):
         end = int(np.searchsorted(offsets, offsets[begin] + ROWS_AT_A_TIME, "right")) - 1
         end = max(end, begin + 1)
-        yield Encoded(
-            encoded.items[offsets[begin] : offsets[end]], encoded.context[begin:end],
-            offsets[begin : end + 1] - offsets[begin], None, None,
-        )  # fmt: skip
+        yield _part(encoded, begin, end)
         begin = end
+
+
+def _part(encoded: Encoded, begin: int, end: int) -> Encoded:
+    """The sets from the one to the other."""
+    offsets = encoded.offsets
+    return Encoded(
+        encoded.items[offsets[begin] : offsets[end]], encoded.context[begin:end],
+        offsets[begin : end + 1] - offsets[begin], None, None,
+    )  # fmt: skip

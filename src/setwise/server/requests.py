@@ -1,13 +1,13 @@
-"""Requests to one model: limits, shape, values as numbers, and refusals.
+"""Requests to one model: shape, values as numbers, and refusals.
 
 A body is checked while it is read, by a shape made from the model's schema. msgspec says what is
 wrong with it; the client is told where, and what to do.
 """
 
-import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from itertools import chain
 from typing import Annotated, Any
 
@@ -23,6 +23,7 @@ from setwise.choices.encoders import OTHER, BadValue, Encoder, FeatureEncoder, R
 from setwise.choices.encoding import with_outside
 from setwise.choices.features import TRANSFORMS
 from setwise.choices.terms import TermEncoder
+from setwise.server.settings import Limits
 
 
 class Refusal(msgspec.Struct):
@@ -45,54 +46,32 @@ class RequestError(Exception):
     b'{"error":{"message":"the body is too large; send fewer sets","where":null}}'
     """
 
-    def __init__(self, status: int, message: str, where: str | None = None):
+    def __init__(self, status: int, message: str, where: str | None = None, closes: bool = False):
         super().__init__(message)
         self.status, self.message, self.where = status, message, where
+        self.closes = closes  # the rest of the body may never come
 
     def body(self) -> bytes:
         """The answer's body."""
         return msgspec.json.encode(ErrorBody(Refusal(self.message, self.where)))
 
-    def headers(self) -> dict[str, str]:
-        """The answer's headers, without its length."""
-        found = {"content-type": "application/json", "cache-control": "no-store"}
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """The answer's headers besides the usual ones."""
+        found = [(b"connection", b"close")] if self.closes else []
         if self.status == 401:
-            found["www-authenticate"] = "Bearer"
+            found.append((b"www-authenticate", b"Bearer"))
         if self.status == 503:
-            found["retry-after"] = "1"
-        if self.status in (408, 413):  # the rest of the body may never come
-            found["connection"] = "close"
+            found.append((b"retry-after", b"1"))
         return found
 
-
-EXPLAINED_ITEMS = 200
-"""The most items of a set to explain: the work and the answer grow with their square."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits on the size and time of a request, and on how many requests run at once.
-
-    A process holds at most ``max_waiting`` bodies of ``max_body`` bytes in memory, and what it
-    takes to answer a few of them.
-    """
-
-    max_body: int = 16 * 1024**2
-    max_sets: int = 10_000
-    max_items: int = 1_000
-    timeout: int | float = 10.0
-    max_waiting: int = 64
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            if not 0 < value < math.inf:
-                option = name.replace("_", "-")
-                raise InputError(f"--{option} must be positive and finite, not {value}")
-
-    @property
-    def max_explained(self) -> int:
-        """The largest set that can be explained, in items."""
-        return min(self.max_items, EXPLAINED_ITEMS)
+    def raw(self) -> bytes:
+        """The whole answer, after which the connection is closed."""
+        body, status = self.body(), HTTPStatus(self.status)
+        lines = [
+            b"HTTP/1.1 %d %s" % (status, status.phrase.encode()), b"content-type: application/json",
+            b"content-length: %d" % len(body), *(b"%s: %s" % line for line in self.headers()),
+        ]  # fmt: skip
+        return b"\r\n".join([*lines, b"", body])
 
 
 _WORDS = {
@@ -211,9 +190,12 @@ class RequestFormat:
     """Those of items, in the order of a row's values; context columns come after them."""
     context: tuple[str, ...]
     decoder: msgspec.json.Decoder[Any]
+    body: Any
+    """The type of bodies as they are decoded: one set, or many."""
     one_set: Any
     """The types of bodies, for the OpenAPI description."""
     many_sets: Any
+    explained: Any
 
     @classmethod
     def of(cls, schema: Schema, limits: Limits) -> "RequestFormat":
@@ -240,21 +222,23 @@ class RequestFormat:
         # As described the lists have their limits; decoded without, they get an answer of 413.
         limited = [("items", _list(item, limits.max_items)), *further]
         batch = _list(_struct("Set", limited), limits.max_sets)
+        few = ("items", _list(item, limits.max_explained))
         return cls(
-            columns, context, msgspec.json.Decoder(body),
+            columns, context, msgspec.json.Decoder(body), body,
             _struct("OneSet", [*limited, asks]), _struct("ManySets", [("sets", batch), asks]),
+            _struct("ExplainedSet", [few, *further, asks]),
         )  # fmt: skip
 
     def read(self, body: bytes, limits: Limits) -> ParsedRequest:
         """Parse a body; a :class:`RequestError` says what is wrong with it."""
-        try:
-            asked = self.decoder.decode(body)
-        except msgspec.ValidationError as error:
-            raise wrong_shape(str(error), self.columns, self.context) from None
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise RequestError(
-                400, f"the body is not JSON in UTF-8 ({error}); correct it"
-            ) from None
+        return self.checked(decoded(body, self.decoder, self.wrong_shape), limits)
+
+    def wrong_shape(self, error: msgspec.ValidationError) -> RequestError:
+        """What to say of a body of another shape."""
+        return wrong_shape(str(error), self.columns, self.context)
+
+    def checked(self, asked: Any, limits: Limits) -> ParsedRequest:
+        """The request in a body of the right types, if it keeps to the limits."""
         alone = asked.sets is UNSET
         if alone == (asked.items is UNSET) or (not alone and asked.context is not UNSET):
             raise RequestError(
@@ -273,6 +257,18 @@ class RequestFormat:
                     f"at most {limits.max_items:,} in a set", request.where(number, "items"),
                 )  # fmt: skip
         return request
+
+
+def decoded(
+    body: bytes, decoder: Any, wrong: Callable[[msgspec.ValidationError], RequestError]
+) -> Any:
+    """What a body holds; ``wrong`` says what is wrong with one of another shape."""
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise wrong(error) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RequestError(400, f"the body is not JSON in UTF-8 ({error}); correct it") from None
 
 
 def _struct(name: str, fields: Any, rename: Any = None, gc: bool = True) -> Any:

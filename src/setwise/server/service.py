@@ -1,7 +1,8 @@
-"""A running service: its settings, the model that it answers with, and how it answers.
+"""A running service: the models that it answers with, and how it answers.
 
-Small requests are answered at once. Large ones go to a few threads, so that small ones need not
-wait for them. A new model file at the same path takes the model's place between two requests.
+Small requests that come at the same time are scored together. Large ones go to a few threads, so
+that small ones need not wait for them. A new model file at the same path takes the model's place
+between two requests.
 """
 
 import asyncio
@@ -10,11 +11,11 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -27,33 +28,22 @@ from setwise.choices.encoders import MISSING, Encoder
 from setwise.choices.features import TRANSFORMS
 from setwise.scoring.model_file import Artifact
 from setwise.scoring.scorer import Scorer
-from setwise.server.answers import Deadline, RequestScorer, explain, predict
-from setwise.server.metrics import ServiceMetrics
-from setwise.server.requests import (
-    Limits,
-    ParsedRequest,
-    RequestEncoder,
-    RequestError,
-    RequestFormat,
+from setwise.server.answers import (
+    Deadline,
+    RequestScorer,
+    Scored,
+    explain,
+    predict,
 )
+from setwise.server.metrics import ServiceMetrics
+from setwise.server.quota import Quota
+from setwise.server.requests import ParsedRequest, RequestEncoder, RequestError, RequestFormat
+from setwise.server.settings import Limits, Settings
+from setwise.server.tensors import Tensors, infer
 
 LOG = logging.getLogger("setwise.server")
 
 Samples = Sequence[Mapping[str, Any]]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of a service: the model file, a second model to compare with, limits and token."""
-
-    model: Path
-    reference: Path | None = None
-    limits: Limits = field(default_factory=Limits)
-    token: str | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.token is not None and not (self.token.isascii() and self.token.strip()):
-            raise InputError("the token must be plain ASCII and not empty; choose another one")
 
 
 def described(schema: Schema, samples: Samples) -> list[dict[str, Any]]:
@@ -123,11 +113,13 @@ SECONDS_TO_TRY = 60.0
 class ServedModel:
     """A loaded model. It never changes, so that a whole request is answered by one model."""
 
+    name: str
     form: RequestFormat
+    tensors: Tensors
     model: RequestScorer
     reference: RequestScorer | None
     limits: Limits
-    about: bytes
+    about: dict[str, Any]
     """What ``/v1/model`` answers."""
     checksum: str
 
@@ -135,12 +127,9 @@ class ServedModel:
         """The request in a body."""
         return self.form.read(body, self.limits)
 
-    def predict(self, asked: ParsedRequest, deadline: Deadline) -> bytes:
-        """What ``/v1/predict`` answers."""
-        return predict(asked, self.model, self.reference, deadline)
-
-    def explain(self, asked: ParsedRequest, deadline: Deadline) -> bytes:
-        """What ``/v1/explain`` answers."""
+    def read_one(self, body: bytes) -> ParsedRequest:
+        """The one set in a body, to be explained."""
+        asked = self.read(body)
         if len(asked.sets) > 1:
             raise RequestError(422, f"explain takes one set, not {len(asked.sets):,}", "sets")
         if asked.rows > self.limits.max_explained:
@@ -150,35 +139,71 @@ class ServedModel:
                 f"{self.limits.max_explained}",
                 asked.where(0, "items"),
             )
-        return explain(asked, self.model, self.reference, deadline)
+        return asked
+
+    def read_tensors(self, body: bytes) -> ParsedRequest:
+        """The request in a body of the Open Inference Protocol."""
+        return self.tensors.read(body, self.form, self.limits)
+
+    def scored(self, asked: ParsedRequest, deadline: Deadline) -> Scored:
+        """A request with the log-probabilities of its rows."""
+        encoded = self.model.encoder.encoded(asked)
+        return Scored(asked, encoded, self.model.scored(encoded, deadline))
+
+    def scored_together(self, asked: list[ParsedRequest]) -> list[Scored | Exception]:
+        """Small requests as one: what each of them gets, or why it gets nothing."""
+        try:
+            return [*self.model.together(asked)]
+        except RequestError:
+            return [self._scored_or_refused(one) for one in asked]
+
+    def _scored_or_refused(self, asked: ParsedRequest) -> Scored | Exception:
+        try:
+            return self.scored(asked, Deadline.after(SECONDS_TO_TRY))
+        except RequestError as refused:
+            return refused
+
+    def predict(self, scored: Scored, deadline: Deadline) -> bytes:
+        """What ``/v1/predict`` answers."""
+        return predict(scored, self.model, self.reference, deadline)
+
+    def explain(self, scored: Scored, deadline: Deadline) -> bytes:
+        """What ``/v1/explain`` answers."""
+        return explain(scored, self.model, self.reference, deadline)
+
+    def infer(self, scored: Scored, deadline: Deadline) -> bytes:
+        """What ``/v2/models/NAME/infer`` answers."""
+        return infer(self.name, scored, self.model.encoder.outside)
 
 
-def load(settings: Settings) -> ServedModel:
+def load(path: Path, settings: Settings) -> ServedModel:
     """Read the model's file, and that of the second model, and check that they can answer."""
-    artifact = Artifact.read(settings.model)
-    scorer = Scorer.of(artifact, settings.model)
+    artifact = Artifact.read(path)
+    scorer = Scorer.of(artifact, path)
     form = RequestFormat.of(scorer.schema, settings.limits)
     model = RequestScorer(RequestEncoder.of(scorer.schema, form), scorer.row_log_probabilities)
     reference = _reference(settings, artifact, form, model.encoder)
-    checksum = hashlib.sha256(settings.model.read_bytes()).hexdigest()
-    served = ServedModel(form, model, reference, settings.limits, b"", checksum)
+    served = ServedModel(
+        path.stem, form, Tensors.of(scorer.schema), model, reference, settings.limits, {},
+        hashlib.sha256(path.read_bytes()).hexdigest(),
+    )  # fmt: skip
     samples = [one for one in artifact.sample if _takes(served, one)]
     about = {
+        "name": served.name,
         "estimator": artifact.estimator,
         "version": __version__,
-        "file": settings.model.name,
-        "checksum": f"sha256:{checksum}",
+        "file": path.name,
+        "checksum": f"sha256:{served.checksum}",
         "loaded": datetime.now(UTC).isoformat(timespec="seconds"),
         "columns": described(scorer.schema, samples),
         "outside": scorer.schema.outside,
         "samples": samples,
+        "card": artifact.card.to_json(),
         "reference": reference is not None,
         "limits": vars(settings.limits) | {"max_explained": settings.limits.max_explained},
     }
     _try(model, scorer.schema)
-    return ServedModel(
-        form, model, reference, settings.limits, msgspec.json.encode(about), checksum
-    )
+    return replace(served, about=about)
 
 
 def _reference(
@@ -211,8 +236,9 @@ def mnl_log_probabilities(
 def _takes(served: ServedModel, sample: dict[str, Any]) -> bool:
     """Whether the model can answer a set of its sample; it may have levels unknown in training."""
     body = msgspec.json.encode({"sets": [sample]})
+    deadline = Deadline.after(SECONDS_TO_TRY)
     try:
-        served.predict(served.read(body), Deadline.after(SECONDS_TO_TRY))
+        served.predict(served.scored(served.read(body), deadline), deadline)
     except RequestError:
         return False
     return True
@@ -236,11 +262,29 @@ def _try(model: RequestScorer, schema: Schema) -> None:
 SMALL_BODY = 32 * 1024
 SMALL_ROWS = 300
 """Requests up to these sizes are answered at once: two milliseconds of work at most."""
+ROWS_TOGETHER = 2_000
+"""Rows of small requests that are scored together, at most."""
 THREADS = 4
 SECONDS_BETWEEN_LOOKS = 0.5
 
-Work = Callable[[ServedModel, ParsedRequest, Deadline], bytes]
 Signature = tuple[tuple[int, int, int] | None, ...]
+
+
+@dataclass(frozen=True)
+class Work:
+    """A kind of request: how it is read, how many rows it scores, and how its answer is written."""
+
+    read: Callable[[ServedModel, bytes], ParsedRequest]
+    rows: Callable[[ParsedRequest], int]
+    write: Callable[[ServedModel, Scored, Deadline], bytes]
+
+
+class Waiting(NamedTuple):
+    """A small request that is to be scored, with others if there are others."""
+
+    served: ServedModel
+    asked: ParsedRequest
+    found: asyncio.Future[Scored]
 
 
 class Service:
@@ -248,68 +292,111 @@ class Service:
 
     def __init__(self, settings: Settings, metrics: ServiceMetrics | None = None):
         self.settings = settings
-        self.metrics = metrics or ServiceMetrics()
+        self.metrics = metrics or ServiceMetrics(settings.names)
         self.draining = False
         self.working = 0
-        """Requests for answers that are being read or answered."""
-        self._seen = self._signature()
-        self.served = load(settings)
-        self._note_load()
+        """Requests that have arrived whole and are not answered yet."""
+        self.arriving = Quota(settings.limits.max_held)
+        """The bytes of bodies that are still arriving."""
+        self._seen = [self._signature(path) for path in settings.models]
+        self.models = {path.stem: load(path, settings) for path in settings.models}
+        self._note_load(len(self.models))
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="setwise-answer")
+        self._waiting: list[Waiting] = []
 
-    async def answer(
-        self, body: bytes, rows: Callable[[ParsedRequest], int], work: Work, deadline: Deadline
-    ) -> bytes:
-        """Answer a body; ``rows`` gives the number of rows to score."""
-        served = self.served  # the whole request sees this model, whatever comes in its place
+    @property
+    def served(self) -> ServedModel:
+        """The default model."""
+        return self.models[self.settings.names[0]]
+
+    async def answer(self, name: str, body: bytes, work: Work, deadline: Deadline) -> bytes:
+        """Answer a body that is meant for a model."""
+        served = self.models[name]  # the whole request sees this model, whatever takes its place
 
         def whole() -> tuple[ParsedRequest, bytes]:
             deadline.check()
-            asked = served.read(body)
-            return asked, work(served, asked, deadline)
+            asked = work.read(served, body)
+            return asked, work.write(served, served.scored(asked, deadline), deadline)
 
         if len(body) <= SMALL_BODY:
-            asked = served.read(body)
-            if rows(asked) <= SMALL_ROWS:
-                done = work(served, asked, deadline)
+            asked = work.read(served, body)
+            if work.rows(asked) <= SMALL_ROWS:
+                scored = await self._scored_together(served, asked)
+                deadline.check()
+                done = work.write(served, scored, deadline)
                 self.metrics.add("sets", len(asked.sets))
                 return done
         asked, done = await asyncio.get_running_loop().run_in_executor(self._threads, whole)
         self.metrics.add("sets", len(asked.sets))
         return done
 
+    def _scored_together(self, served: ServedModel, asked: ParsedRequest) -> asyncio.Future[Scored]:
+        """A request, scored with those that came at the same time.
+
+        A model takes hardly longer for ten small sets than for one.
+        """
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[Scored] = loop.create_future()
+        if not self._waiting:
+            loop.call_soon(self._score_waiting)
+        self._waiting.append(Waiting(served, asked, found))
+        return found
+
+    def _score_waiting(self) -> None:
+        served, rows = self._waiting[0].served, 0
+        taken: list[Waiting] = []
+        left: list[Waiting] = []
+        for one in self._waiting:
+            together = one.served is served and rows < ROWS_TOGETHER
+            (taken if together else left).append(one)
+            rows += one.asked.rows if together else 0
+        self._waiting = left
+        if left:
+            asyncio.get_running_loop().call_soon(self._score_waiting)
+        try:
+            found = served.scored_together([one.asked for one in taken])
+        except Exception as error:  # of the model, not of a request
+            found = [error] * len(taken)
+        for one, result in zip(taken, found, strict=True):
+            if one.found.done():  # a client that is gone
+                continue
+            if isinstance(result, Scored):
+                one.found.set_result(result)
+            else:
+                one.found.set_exception(result)
+
     async def watch(self) -> None:
         """Load every new model file, until cancelled; a broken file changes nothing."""
         while True:
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
-            signature = self._signature()
-            if signature != self._seen:
-                self._seen = signature
-                await self._take_over()
+            for place, path in enumerate(self.settings.models):
+                signature = self._signature(path)
+                if signature != self._seen[place]:
+                    self._seen[place] = signature
+                    await self._take_over(path)
 
-    async def _take_over(self) -> None:
-        name = self.settings.model.name
+    async def _take_over(self, path: Path) -> None:
         try:
             # A thread of its own: those that answer may be busy.
-            served = await asyncio.to_thread(load, self.settings)
+            served = await asyncio.to_thread(load, path, self.settings)
         except InputError as error:
             self.metrics.add("failed_loads")
-            LOG.error("the new %s is not used, the old model stays: %s", name, error)
+            LOG.error("the new %s is not used, the old model stays: %s", path.name, error)
         except Exception:
             self.metrics.add("failed_loads")
-            LOG.exception("the new %s is not used, the old model stays", name)
+            LOG.exception("the new %s is not used, the old model stays", path.name)
         else:
-            self.served = served
+            self.models[path.stem] = served
             self._note_load()
-            LOG.info("now using the new %s (sha256 %s)", name, served.checksum[:12])
+            LOG.info("now using the new %s (sha256 %s)", path.name, served.checksum[:12])
 
-    def _note_load(self) -> None:
-        self.metrics.add("loads")
+    def _note_load(self, count: int = 1) -> None:
+        self.metrics.add("loads", count)
         self.metrics.set("loaded_at", int(time.time()))
 
-    def _signature(self) -> Signature:
-        paths = (self.settings.model, self.settings.reference)
-        return tuple(None if path is None else _of_file(path) for path in paths)
+    def _signature(self, path: Path) -> Signature:
+        reference = self.settings.reference
+        return _of_file(path), None if reference is None else _of_file(reference)
 
     def close(self) -> None:
         """Stop the threads."""
