@@ -2,6 +2,7 @@
 
 from setwise.choices.batches import Bucket, bucket, round_up, shuffled_batches
 from setwise.choices.choices import Choices, Dropped
+from setwise.choices.display import Display
 from setwise.choices.encoding import Encoded, Encoding
 from setwise.choices.features import Feature, Roles
 from setwise.choices.layout import WideLayout
@@ -17,6 +18,7 @@ from setwise.choices.wide import read_wide
 __all__ = [
     "Bucket",
     "Choices",
+    "Display",
     "Dropped",
     "Encoded",
     "Encoding",

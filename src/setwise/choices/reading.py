@@ -49,7 +49,7 @@ def records(choices: Choices) -> list[dict[str, Any]]:
 
     Values are numbers, text, dates as text, and None where missing. ``context`` is there if the
     choices have context columns, ``chosen`` if they say what was chosen: the place of the item, or
-    None for the outside option.
+    None for the outside option. ``names`` is there if alternatives have a column of their own.
 
     >>> import setwise as sw
     >>> records(sw.read({"trip": [7, 7], "cost": [3.0, 1.0], "mode": ["car", "bus"],
@@ -60,6 +60,9 @@ def records(choices: Choices) -> list[dict[str, Any]]:
     items = {name: _plain(choices.columns[name]) for name in features}
     around = [feature.column for feature in choices.roles.context]
     context = {name: _plain(choices.context[name]) for name in around}
+    alternative = choices.roles.alternative
+    named = None if alternative in items else alternative
+    names = None if named is None else choices.columns[named].text().tolist()
     found = []
     for at, size in enumerate(choices.sizes.tolist()):
         begin = int(choices.offsets[at])
@@ -69,6 +72,8 @@ def records(choices: Choices) -> list[dict[str, Any]]:
         }
         if context:
             one["context"] = {name: values[at] for name, values in context.items()}
+        if names is not None:
+            one["names"] = [str(names[row]) for row in rows]
         if choices.chosen is not None:
             place = int(choices.chosen[at])
             one["chosen"] = place if place < size else None

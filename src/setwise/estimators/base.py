@@ -16,12 +16,21 @@ from sklearn.exceptions import NotFittedError
 from setwise import _arguments, _segments
 from setwise._arguments import Check
 from setwise._errors import DataWarning, InputError
-from setwise.choices import Choices, Encoded, Irregular, Schema, open_table, read_like, split
+from setwise.choices import (
+    Choices,
+    Display,
+    Encoded,
+    Irregular,
+    Schema,
+    open_table,
+    read_like,
+    split,
+)
 from setwise.choices.reading import few, from_matrix, records
 from setwise.choices.validation import finite
 from setwise.doctor.leaks import giveaways
 from setwise.metrics import Metrics, Outcomes, predicted
-from setwise.models import Model
+from setwise.models import Ensemble, Model
 from setwise.scoring.card import Card
 from setwise.scoring.model_file import Artifact
 from setwise.scoring.scorer import warn_of_replaced
@@ -279,6 +288,7 @@ class Estimator(BaseEstimator):
         *,
         sample: Choices | None = None,
         reference: Float[np.ndarray, " d"] | None = None,
+        display: Display | None = None,
         card: Card | None = None,
     ) -> None:
         """Write the fitted model to one file; :func:`setwise.load` reads it.
@@ -291,15 +301,21 @@ class Estimator(BaseEstimator):
                 for the page of ``setwise serve``; without it the file holds no row of the data.
             reference: an MNL to compare the model with on that page
                 (:func:`setwise.estimators.reference_mnl`).
+            display: labels of columns, names of items and ranges of the data for that page;
+                with a sample and without this, what the sample tells of itself.
             card: where the model comes from, for ``setwise show`` and ``setwise serve``.
         """
         _arguments.path("path", path)
         artifact = self.artifact()
+        remedy = "make it with setwise.choices.Display.of(choices)"
+        _arguments.optional(_arguments.instance(Display, remedy))("display", display)
         if sample is not None:
             is_choices("sample", sample)
             shown = few(sample)
             self.schema_.over(shown)  # refuses choices without the columns
             artifact = replace(artifact, sample=records(replace(shown, roles=self.schema_.roles)))
+            display = display or Display.of(replace(sample, roles=self.schema_.roles))
+        artifact = replace(artifact, display=display or Display())
         if reference is not None:
             remedy = "make it with setwise.estimators.reference_mnl(model, choices)"
             _arguments.instance(np.ndarray, remedy)("reference", reference)
@@ -313,7 +329,9 @@ class Estimator(BaseEstimator):
         """What the model file holds, the graph of the model's scores included."""
         self.check_is_fitted()
         artifact = self._to_artifact()
-        artifact = replace(artifact, params=_arguments.plain(artifact.params))
+        params = _arguments.plain(artifact.params)
+        together = isinstance(self.graph_model, Ensemble)
+        artifact = replace(artifact, params=params, ensemble=together)
         try:
             return artifact.with_graph(*traced(self.graph_model, self.schema_.width))
         except InputError as error:  # what was trained is not lost for that

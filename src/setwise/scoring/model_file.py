@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from setwise import _tensorfile
-from setwise._arguments import check_all, each, instance, optional, text
+from setwise._arguments import check_all, each, flag, instance, optional, text
 from setwise._errors import InputError
 from setwise._files import check_writable
 from setwise._tensorfile import made_elsewhere
-from setwise.choices import Schema
+from setwise.choices import Display, Schema
 from setwise.scoring.card import Card
 from setwise.scoring.graph import Graph, Operation, checked
 
@@ -47,6 +47,10 @@ class Artifact:
     """Some sets of the data as plain values (:func:`setwise.choices.reading.records`)."""
     reference: dict[str, np.ndarray] = field(default_factory=dict)
     """Simpler models of the same data, by name: "mnl", the weights of its standardised columns."""
+    display: Display = field(default_factory=Display)
+    """How people read the columns and items."""
+    ensemble: bool = False
+    """Whether the graph adds up the probabilities of several models."""
     card: Card = field(default_factory=Card)
     """Where the model comes from."""
 
@@ -63,6 +67,8 @@ class Artifact:
             "fitted": self.fitted,
             "graph": None if self.graph is None else self.graph.to_json(),
             "sample": self.sample,
+            "display": self.display.to_json(),
+            "ensemble": self.ensemble,
         }
         if self.card != Card():
             meta["card"] = self.card.to_json()
@@ -96,7 +102,8 @@ class Artifact:
             artifact = cls(
                 meta["estimator"], meta["params"], Schema.from_json(meta["schema"]),
                 meta["fitted"], arrays, None, constants, _sample(meta.get("sample", [])),
-                _taken(arrays, OF_REFERENCE), Card.from_json(meta.get("card", {})),
+                _taken(arrays, OF_REFERENCE), Display.from_json(meta.get("display", {})),
+                meta.get("ensemble", False), Card.from_json(meta.get("card", {})),
             )  # fmt: skip
             artifact._check_reference()
         plain = meta.get("graph")  # older files have none
@@ -122,6 +129,8 @@ _PARTS = {
     "fitted": _an_object,
     "graph": optional(_an_object),
     "sample": each(_an_object, 0),
+    "display": _an_object,
+    "ensemble": flag,
     "card": _an_object,
 }
 
@@ -140,7 +149,7 @@ def _taken(
 def _sample(sets: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Sets of plain values, as :func:`setwise.choices.reading.records` writes them."""
     for one in sets:
-        check_all({"items": each(_an_object), "context": _an_object}, one)
+        check_all({"items": each(_an_object), "context": _an_object, "names": each(text)}, one)
         for record in [*one["items"], one.get("context", {})]:
             if not all(isinstance(value, (str, int, float, NoneType)) for value in record.values()):
                 raise InputError("a set of the sample has values that are not plain")

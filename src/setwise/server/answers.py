@@ -12,6 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from setwise._shapes import Float, Float32
 from setwise.choices import Encoded
+from setwise.scoring.members import Members
 from setwise.server.requests import ParsedRequest, RequestEncoder, RequestError
 
 ROWS_AT_A_TIME = 20_000
@@ -30,6 +31,8 @@ class Answer(msgspec.Struct):
     choice: int | None
     outside: float | UnsetType = UNSET
     mnl: list[float] | UnsetType = UNSET
+    members: list[list[float]] | UnsetType = UNSET
+    """Of each member of an ensemble, rounded to six digits; the outside option's comes last."""
 
 
 class Answers(msgspec.Struct):
@@ -82,19 +85,20 @@ class RequestScorer:
 
     encoder: RequestEncoder
     log_probabilities: Callable[[Encoded], Float32[np.ndarray, " rows"]]
+    members: Members | None = None
+    """What its members say, if it is an ensemble."""
 
     def scored(self, encoded: Encoded, deadline: Deadline) -> Float32[np.ndarray, " rows"]:
         """log P(x | s) of every encoded row."""
         logs = []
-        for part in _parts(encoded):
-            deadline.check()
+        for part in _checked_parts(encoded, deadline):
             logs.append(self.log_probabilities(part))
         return _probable(logs[0] if len(logs) == 1 else np.concatenate(logs))
 
     def together(self, asked: Sequence[ParsedRequest]) -> Iterator["Scored"]:
         """Each of these requests, encoded and scored as if they were one."""
         sets = [one for request in asked for one in request.sets]
-        encoded = self.encoder.encoded(ParsedRequest(sets, False, False))
+        encoded = self.encoder.encoded(ParsedRequest(sets, False, False, False))
         logs = _probable(self.log_probabilities(encoded))
         begin = 0
         for one in asked:
@@ -133,6 +137,10 @@ def predict(
     if reference is not None and asked.reference:
         also = encoded if reference.encoder is model.encoder else reference.encoder.encoded(asked)
         others = np.exp(reference.scored(also, deadline)).tolist()
+    apart = None
+    if asked.members and model.members is not None:
+        parts = [model.members.probabilities(part) for part in _checked_parts(encoded, deadline)]
+        apart = np.concatenate(parts, axis=1).astype(np.float64).round(6)
     outside, ends = model.encoder.outside, encoded.offsets.tolist()
     sets = []
     for begin, end in pairwise(ends):
@@ -145,6 +153,8 @@ def predict(
             one.choice = None if choice == last - begin else choice
         if others is not None:
             one.mnl = others[begin:last]
+        if apart is not None:
+            one.members = apart[:, begin:end].tolist()
         sets.append(one)
     return msgspec.json.encode(Answers(sets))
 
@@ -188,6 +198,12 @@ def _plain(matrix: Float[np.ndarray, "i j"]) -> Any:
     plain = matrix.astype(object)
     plain[~np.isfinite(matrix)] = None
     return plain.tolist()
+
+
+def _checked_parts(encoded: Encoded, deadline: Deadline) -> Iterator[Encoded]:
+    for part in _parts(encoded):
+        deadline.check()
+        yield part
 
 
 def _parts(encoded: Encoded) -> Iterator[Encoded]:

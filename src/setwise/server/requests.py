@@ -139,7 +139,8 @@ def _known(path: str, columns: Sequence[str], context: Sequence[str]) -> str:
     if item:
         return f"the model's columns are: {', '.join([*columns, *context])}"
     return (
-        "a set has 'items' and may have 'context'; a body has 'sets', or one set, and 'reference'"
+        "a set has 'items' and may have 'context', 'chosen' and 'names'; a body has 'sets', or one "
+        "set, and 'reference' and 'members'"
     )
 
 
@@ -156,6 +157,8 @@ class ParsedRequest:
     """Whether the body is one set, not a list of them."""
     reference: bool
     """Whether the second model answers too."""
+    members: bool
+    """Whether the members of an ensemble answer too."""
 
     @property
     def rows(self) -> int:
@@ -211,13 +214,14 @@ class RequestFormat:
         further = [
             ("context", around | UnsetType, UNSET),
             ("chosen", int | None | UnsetType, UNSET),
+            ("names", list[str] | UnsetType, UNSET),
         ]
-        asks = ("reference", bool, False)
+        asks = [("reference", bool, False), ("members", bool, False)]
         some = _list(item)
         one_set = _struct("Set", [("items", some), *further])
         body = _struct("Body", [
             ("sets", _list(one_set) | UnsetType, UNSET), ("items", some | UnsetType, UNSET),
-            *further, asks,
+            *further, *asks,
         ])  # fmt: skip
         # As described the lists have their limits; decoded without, they get an answer of 413.
         limited = [("items", _list(item, limits.max_items)), *further]
@@ -225,8 +229,8 @@ class RequestFormat:
         few = ("items", _list(item, limits.max_explained))
         return cls(
             columns, context, msgspec.json.Decoder(body), body,
-            _struct("OneSet", [*limited, asks]), _struct("ManySets", [("sets", batch), asks]),
-            _struct("ExplainedSet", [few, *further, asks]),
+            _struct("OneSet", [*limited, *asks]), _struct("ManySets", [("sets", batch), *asks]),
+            _struct("ExplainedSet", [few, *further, *asks]),
         )  # fmt: skip
 
     def read(self, body: bytes, limits: Limits) -> ParsedRequest:
@@ -244,7 +248,8 @@ class RequestFormat:
             raise RequestError(
                 422, "give either 'sets', a list of sets, or one set's 'items' and 'context'"
             )
-        request = ParsedRequest([asked] if alone else asked.sets, alone, asked.reference)
+        sets = [asked] if alone else asked.sets
+        request = ParsedRequest(sets, alone, asked.reference, asked.members)
         if len(request.sets) > limits.max_sets:
             raise RequestError(
                 413, f"the request has {len(request.sets):,} sets; send at most "

@@ -23,9 +23,10 @@ import numpy as np
 from setwise import __version__, _segments
 from setwise._errors import InputError
 from setwise._shapes import Float32
-from setwise.choices import Encoded, Schema
+from setwise.choices import Display, Encoded, Schema
 from setwise.choices.encoders import MISSING, Encoder
 from setwise.choices.features import TRANSFORMS
+from setwise.scoring.members import Members
 from setwise.scoring.model_file import Artifact
 from setwise.scoring.scorer import Scorer
 from setwise.server.answers import (
@@ -46,11 +47,11 @@ LOG = logging.getLogger("setwise.server")
 Samples = Sequence[Mapping[str, Any]]
 
 
-def described(schema: Schema, samples: Samples) -> list[dict[str, Any]]:
-    """Every column: name, role, kind, and the range or the levels of its values.
+def described(schema: Schema, samples: Samples, display: Display) -> list[dict[str, Any]]:
+    """Every column: name, role, kind, label and unit if given, and the range or the levels.
 
-    Ranges are those of the samples; without samples, two standard deviations of the training data
-    to both sides of the mean.
+    Ranges are those of the data that the file was given; otherwise two standard deviations of the
+    training data to both sides of the mean.
     """
     found: list[dict[str, Any]] = []
     begin = 0
@@ -62,9 +63,12 @@ def described(schema: Schema, samples: Samples) -> list[dict[str, Any]]:
             if schema.terms is not None:  # nothing is known of the columns themselves
                 around = (0.5,), (0.25,)
             begin += len(encoder.names)
+            label, unit = display.labelled(name)
             one: dict[str, Any] = {"name": name, "role": role, "kind": _kind(encoder)}
+            one |= {} if label == name else {"label": label}
+            one |= {} if unit is None else {"unit": unit}
             if encoder.kind == "number":
-                one |= _range(encoder, values, around)
+                one |= _range(encoder, display.ranges.get(name), around)
             elif encoder.kind == "date" and values:
                 one |= {"min": min(values), "max": max(values)}
             elif encoder.looked_up:
@@ -94,10 +98,10 @@ def _levels(encoder: Encoder, values: Sequence[Any]) -> list[str]:
     return [level for level in encoder.levels if level != MISSING or not encoder.feature.impute]
 
 
-def _range(encoder: Encoder, values: Sequence[float], around: Any) -> dict[str, Any]:
-    if len(set(values)) > 1:
-        whole = all(float(value).is_integer() for value in values)
-        return {"min": min(values), "max": max(values)} | ({"step": 1} if whole else {})
+def _range(encoder: Encoder, known: Sequence[float | bool] | None, around: Any) -> dict[str, Any]:
+    if known is not None:
+        low, high, whole = known
+        return {"min": low, "max": high} | ({"step": 1} if whole else {})
     (mean,), (scale,) = around
     low, high = mean - 2 * scale, mean + 2 * scale
     if encoder.feature.transform == "sqrt":
@@ -181,7 +185,9 @@ def load(path: Path, settings: Settings) -> ServedModel:
     artifact = Artifact.read(path)
     scorer = Scorer.of(artifact, path)
     form = RequestFormat.of(scorer.schema, settings.limits)
-    model = RequestScorer(RequestEncoder.of(scorer.schema, form), scorer.row_log_probabilities)
+    members = Members.of(artifact, path)
+    encoder = RequestEncoder.of(scorer.schema, form)
+    model = RequestScorer(encoder, scorer.row_log_probabilities, members)
     reference = _reference(settings, artifact, form, model.encoder)
     served = ServedModel(
         path.stem, form, Tensors.of(scorer.schema), model, reference, settings.limits, {},
@@ -195,7 +201,11 @@ def load(path: Path, settings: Settings) -> ServedModel:
         "file": path.name,
         "checksum": f"sha256:{served.checksum}",
         "loaded": datetime.now(UTC).isoformat(timespec="seconds"),
-        "columns": described(scorer.schema, samples),
+        "set": scorer.schema.roles.set,
+        "columns": described(scorer.schema, samples, artifact.display),
+        "one_hot": artifact.display.one_hot,
+        "item_name": artifact.display.item_name,
+        "members": [] if members is None else members.weights,
         "outside": scorer.schema.outside,
         "samples": samples,
         "card": artifact.card.to_json(),

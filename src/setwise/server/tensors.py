@@ -133,7 +133,7 @@ class Tensors:
         checked = form.checked(body_of_sets, limits)
         wanted = tuple(one.name for one in asked.outputs)
         places = [row for members in sets for row in members]
-        return AskedTensors(checked.sets, False, False, asked.id, places, wanted)
+        return AskedTensors(checked.sets, False, False, False, asked.id, places, wanted)
 
     def _check(self, given: dict[str, list[Value]], asked: InferenceRequest) -> None:
         if len(given) < len(asked.inputs):

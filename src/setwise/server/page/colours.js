@@ -49,12 +49,13 @@ export function inkOn(colour) {
   return luminance(colour) > 0.179 ? "#000" : "#fff";
 }
 
-/** A strip of a scale's colours between the words for its ends; nothing without a scale. */
+/** A strip of a scale's colours, in bands of its width, between words for its ends. */
 export function scaleLegend(root, scale) {
   const box = d3.select(root).attr("hidden", scale ? null : "");
   if (scale === null) return;
-  const { low, high, colour, texts } = scale;
-  const steps = d3.range(STRIP).map((step) => low + ((high - low) * step) / (STRIP - 1));
+  const { low, high, colour, texts, width } = scale;
+  const count = width ? Math.max(2, Math.round((high - low) / width)) : STRIP;
+  const steps = d3.range(count).map((step) => low + ((high - low) * step) / (count - 1));
   const part = (name) => box.selectAll(`.${name}`).data([name]).join("span").attr("class", name);
   part("low").text(texts[0]);
   part("strip").selectAll("i").data(steps).join("i").style("background-color", colour);

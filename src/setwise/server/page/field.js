@@ -7,9 +7,11 @@
  *     share(x, y)  = P(focus)
  *     beyond(x, y) = P(focus) / (1 - P(decoy)) - P(focus, without the decoy),
  *
- * the second of which is 0 everywhere if IIA holds: a decoy then takes from all in proportion.
+ * the second of which is 0 everywhere if IIA holds: a decoy then takes from all in proportion. Of an
+ * ensemble there is also the spread of each over its members, as "doubt".
  */
 
+import { spread } from "./spread.js";
 import { asRequest, present } from "./state.js";
 
 const SIDE = 31;
@@ -52,11 +54,13 @@ export function fieldQuestion(model, state, frame) {
       items: items.map((item) => item.name),
       decoy: frame.decoy,
       focal: frame.focal,
+      weights: model.members ?? [],
       where: whereOf(frame),
     },
     body: () => ({
       sets: [without, ...grid()].map((set) => asRequest(set, state.context)),
       reference: true,
+      members: true,
     }),
   };
 }
@@ -69,22 +73,47 @@ function outside(set, key) {
     : set.outside;
 }
 
-/** The quantities over the grid, row after row from below, for the models there are. */
-export function fieldOf(answer, about) {
+/** Both quantities at every place, of sets that each have shares and what is left outside. */
+function quantities([without, ...grid], about) {
   const [focal, decoy] = [about.items.indexOf(about.focal), about.items.indexOf(about.decoy)];
   const alone = focal > decoy ? focal - 1 : focal;
-  const of = (key) => {
-    const [without, ...grid] = answer.sets.map((set) => set[key]);
-    // Summed and not 1 - P(decoy), of which nothing would be left where the decoy takes all.
-    const others = (shares, outside) =>
-      shares.reduce((sum, share, place) => (place === decoy ? sum : sum + share), outside);
-    const beyond = (shares, place) =>
-      shares[focal] / others(shares, outside(answer.sets[place + 1], key)) - without[alone];
-    return {
-      share: grid.map((shares) => shares[focal]),
-      beyond: grid.map(beyond).map((value) => (Number.isFinite(value) ? value : 0)),
-    };
+  // Summed and not 1 - P(decoy), of which nothing would be left where the decoy takes all.
+  const others = ({ shares, rest }) =>
+    shares.reduce((sum, share, place) => (place === decoy ? sum : sum + share), rest);
+  const beyond = (set) => set.shares[focal] / others(set) - without.shares[alone];
+  return {
+    share: grid.map(({ shares }) => shares[focal]),
+    beyond: grid.map(beyond).map((value) => (Number.isFinite(value) ? value : 0)),
   };
-  const mnl = answer.sets[0].mnl ? of("mnl") : null;
-  return { ...about, set: of("probabilities"), mnl };
+}
+
+/** The spread over the members of both quantities; null where there are none. */
+function doubt(sets, about) {
+  if (!sets[0].members) return null;
+  const items = (place) => about.items.length - (place === 0 ? 1 : 0);
+  const members = about.weights.map((_, m) =>
+    quantities(
+      sets.map((set, place) => ({
+        shares: set.members[m].slice(0, items(place)),
+        rest: set.members[m][items(place)] ?? 0,
+      })),
+      about,
+    ),
+  );
+  const of = (quantity) =>
+    members[0][quantity].map((_, place) =>
+      spread(about.weights, members.map((one) => one[quantity][place])),
+    );
+  return { share: of("share"), beyond: of("beyond") };
+}
+
+/** The quantities over the grid, row after row from below, for the models there are. */
+export function fieldOf({ sets }, about) {
+  const of = (key) =>
+    quantities(
+      sets.map((set) => ({ shares: set[key], rest: outside(set, key) })),
+      about,
+    );
+  const set = { ...of("probabilities"), doubt: doubt(sets, about) };
+  return { ...about, set, mnl: sets[0].mnl ? of("mnl") : null };
 }

@@ -19,8 +19,10 @@ const among = (choice, choices, otherwise) => (choices.includes(choice) ? choice
 
 /** The columns that a map can have as axes, those that only say yes or no last. */
 export function axisColumns(model) {
+  const levels = (model.one_hot ?? []).flat(); // of a choice, which are no quantities
   const numeric = itemColumns(model).filter(
-    (column) => column.kind === "number" && rangeOf(column, []) !== null,
+    (column) =>
+      column.kind === "number" && !levels.includes(column.name) && rangeOf(column, []) !== null,
   );
   const isFlag = (column) => column.step === 1 && column.max - column.min === 1;
   return [...numeric.filter((one) => !isFlag(one)), ...numeric.filter(isFlag)];

@@ -5,9 +5,14 @@ import { inkOn, scaleLegend, signedScale } from "./colours.js";
 
 const d3 = globalThis.d3;
 
-// Columns in which a number has room.
-const MOST_ON_PHONE = 6;
-const MOST_WRITTEN = 10;
+// Columns in which a number with its decimals, or at all, has room.
+const MOST_WITH_DECIMALS = 6;
+const MOST_WRITTEN = 12;
+
+/** A number for a narrow cell: without decimals from ten points on. */
+function brief(value) {
+  return Math.abs(value) < 0.0995 ? points(value) : points(value).replace(/\.\d$/, "");
+}
 
 /**
  * `cells[i][j]`: the share of j among all but i, with i there less without it; null for j = i.
@@ -27,7 +32,7 @@ export class Heat {
     Object.assign(this, { root: d3.select(root), legend });
   }
 
-  draw(explained, { heated, noHeat }) {
+  draw(explained, { heated, noHeat }, called) {
     const refusal = noHeat ?? explained?.refusal ?? null;
     this.root
       .selectAll("p")
@@ -38,11 +43,13 @@ export class Heat {
     const answer = heated === "mnl" ? explained?.answer?.mnl : explained?.answer;
     const cells = names.length && answer ? helpBeyondIIA(answer) : [];
     const scale = signedScale(cells.flat().filter((one) => one !== null));
-    this.#table(names, cells, scale.colour);
+    this.#table(names, cells, scale.colour, called);
     scaleLegend(this.legend, cells.length ? scale : null);
   }
 
-  #table(names, cells, colour) {
+  #table(names, cells, colour, called) {
+    const isDense = names.length > MOST_WITH_DECIMALS;
+    const written = (value) => (isDense ? brief(value) : points(value));
     const table = this.root
       .selectAll("table")
       .data(cells.length ? [names] : [])
@@ -53,7 +60,7 @@ export class Heat {
         made.append("tbody");
         return made;
       })
-      .classed("dense", names.length > MOST_ON_PHONE)
+      .classed("dense", isDense)
       .classed("crowded", names.length > MOST_WRITTEN);
     table
       .select("thead tr")
@@ -61,17 +68,24 @@ export class Heat {
       .data(["", ...names])
       .join("th")
       .attr("scope", "col")
-      .text((name) => name);
+      .attr("title", (name) => called.get(name) ?? null)
+      .text((name) => (isDense ? name : (called.get(name) ?? "")));
     const row = table
       .select("tbody")
       .selectAll("tr")
       .data(cells.map((values, place) => ({ place, values })))
       .join((enter) => {
         const made = enter.append("tr");
-        made.append("th").attr("scope", "row");
+        const named = made.append("th").attr("scope", "row");
+        named.append("b").attr("class", "letter");
+        named.append("span").attr("class", "name");
         return made;
       });
-    row.select("th").text(({ place }) => `with ${names[place]}`);
+    const own = ({ place }) => called.get(names[place]) ?? "";
+    row.select(".letter").text(({ place }) => (isDense ? names[place] : ""));
+    row
+      .select(".name")
+      .text((one) => (isDense ? (own(one) === names[one.place] ? "" : own(one)) : `with ${own(one)}`));
     row
       .selectAll("td")
       .data(({ place, values }) =>
@@ -80,14 +94,14 @@ export class Heat {
           says:
             value === null
               ? null
-              : `${names[place]} on ${names[other]}: ${points(value)} points beyond IIA`,
+              : `${called.get(names[place])} on ${called.get(names[other])}: ${points(value)} points beyond IIA`,
         })),
       )
       .join("td")
       .attr("data-value", (one) => one.value)
       .attr("title", (one) => one.says)
       .classed("none", (one) => one.value === null)
-      .text((one) => (one.value === null ? "" : points(one.value)))
+      .text((one) => (one.value === null ? "" : written(one.value)))
       .style("background-color", (one) => (one.value === null ? null : colour(one.value)))
       .style("color", (one) => (one.value === null ? null : inkOn(colour(one.value))));
   }

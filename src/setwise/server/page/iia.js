@@ -35,9 +35,9 @@ export function furthest(now, allowance) {
   return { up: gaps[0][0], down: gaps.at(-1)[0], gap: Math.max(gaps[0][1], -gaps.at(-1)[1]) };
 }
 
-/** What was done to the set, in words. */
-export function deeds(state) {
-  const names = (items) => items.map((item) => item.name).join(", ");
+/** What was done to the set, in words; `called` says how items are named. */
+export function deeds(state, called) {
+  const names = (items) => items.map((item) => called.get(item.name)).join(", ");
   const known = new Set(state.reference.items.map((item) => item.name));
   const changed = present(state).filter((item) => isChanged(state, item));
   const groups = [

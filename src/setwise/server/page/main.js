@@ -4,6 +4,7 @@ import { decode, encode } from "./address.js";
 import { ofColumns, ofSample } from "./state.js";
 import { Notices } from "./notices.js";
 import { Session } from "./session.js";
+import { copy } from "./share.js";
 import { Views } from "./views.js";
 import { ask } from "./service.js";
 
@@ -37,18 +38,11 @@ function writeAddress() {
   if (text !== location.hash) history.replaceState(null, "", text);
 }
 
-async function copyLink() {
+function copyLink() {
   writeAddress();
-  try {
-    await navigator.clipboard.writeText(location.href);
-    element("copy-link").textContent = "Copied";
-    setTimeout(() => {
-      element("copy-link").textContent = "Copy link";
-    }, 1500);
-  } catch {
-    // Browsers give the clipboard only to pages that came over https or from this machine.
-    notices.say("The link is in the address bar: copy it from there.", "Close");
-  }
+  copy(location.href, element("copy-link"), () =>
+    notices.say("The link is in the address bar: copy it from there.", "Close"),
+  );
 }
 
 /** The address follows the set, once somebody has changed something, when it has come to rest. */

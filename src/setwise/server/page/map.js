@@ -1,6 +1,7 @@
 /** The map of two columns: items where their values put them, and a decoy that can be dragged. */
 
 import { scaleLegend } from "./colours.js";
+import { fullLabel, labelOf } from "./columns.js";
 import { outline, paint } from "./contours.js";
 import { whereOf } from "./field.js";
 import { percent, short, snapped, stepOf } from "./numbers.js";
@@ -18,6 +19,21 @@ const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowD
 
 const radius = (share) => Math.max(10, 30 * Math.sqrt(share ?? 0));
 
+/** The pattern of places at which the members of the model disagree. */
+function hatching(svg) {
+  svg
+    .append("pattern")
+    .attr("id", "map-hatch")
+    .attr("width", 7)
+    .attr("height", 7)
+    .attr("patternUnits", "userSpaceOnUse")
+    .attr("patternTransform", "rotate(45)")
+    .append("rect")
+    .attr("class", "hatch")
+    .attr("width", 1.5)
+    .attr("height", 7);
+}
+
 export class DecoyMap {
   constructor(root, legend, move) {
     Object.assign(this, { root, legend, move });
@@ -27,7 +43,8 @@ export class DecoyMap {
       .attr("role", "group")
       .attr("aria-label", "Map of the items");
     svg.append("clipPath").attr("id", "map-clip").append("rect");
-    for (const name of ["background", "across", "up"]) svg.append("g").attr("class", name);
+    hatching(svg);
+    for (const name of ["background", "unsure", "across", "up"]) svg.append("g").attr("class", name);
     svg.append("text").attr("class", "axis-name across-name");
     svg.append("text").attr("class", "axis-name up-name");
     svg
@@ -41,8 +58,9 @@ export class DecoyMap {
   }
 
   /** `shares` of the model shown, by name; `field` may be of a set that is no longer there. */
-  draw(state, frame, shares, field) {
-    this.last = [state, frame, shares, field];
+  draw(state, frame, shares, field, names) {
+    this.last = [state, frame, shares, field, names];
+    this.names = names;
     this.svg.attr("hidden", frame.axes && frame.decoy ? null : "");
     const width = this.root.clientWidth;
     if (!frame.axes || !frame.decoy || width === 0) return;
@@ -54,10 +72,10 @@ export class DecoyMap {
     this.x = d3.scaleLinear([x.low, x.high], [0, across]);
     this.y = d3.scaleLinear([y.low, y.high], [up, 0]);
     this.svg.attr("viewBox", `0 0 ${width} ${height}`).attr("height", height);
-    const inner = this.svg.selectAll(".background, .marks, .surface");
+    const inner = this.svg.selectAll(".background, .unsure, .marks, .surface");
     inner.attr("transform", `translate(${MARGIN.left},${MARGIN.top})`);
     this.svg.selectAll(".surface, #map-clip rect").attr("width", across).attr("height", up);
-    this.svg.select(".background").attr("clip-path", "url(#map-clip)");
+    this.svg.selectAll(".background, .unsure").attr("clip-path", "url(#map-clip)");
     this.#axes(x, y);
     this.#background(field?.where === whereOf(frame) ? field : null);
     this.#points(present(state), shares);
@@ -76,19 +94,20 @@ export class DecoyMap {
       .call(d3.axisLeft(this.y).ticks(5).tickSizeOuter(0));
     this.svg
       .select(".across-name")
-      .text(`${x.column.name} →`)
+      .text(`${fullLabel(x.column)} →`)
       .attr("x", MARGIN.left + across)
       .attr("y", MARGIN.top + up + 34);
     this.svg
       .select(".up-name")
-      .text(`↑ ${y.column.name}`)
+      .text(`↑ ${fullLabel(y.column)}`)
       .attr("x", MARGIN.left + 8)
       .attr("y", MARGIN.top + 16);
   }
 
   #background(field) {
     const { mapped, quantity } = this.frame;
-    const { bands, scale } = paint(field, mapped, quantity);
+    const { bands, unsure, scale } = paint(field, mapped, quantity);
+    this.isHatched = Boolean(unsure?.coordinates.length);
     this.svg
       .select(".background")
       .selectAll("path")
@@ -96,6 +115,13 @@ export class DecoyMap {
       .join("path")
       .attr("d", ({ shape }) => outline(field.side, this.size)(shape))
       .attr("fill", ({ colour }) => colour);
+    this.svg
+      .select(".unsure")
+      .selectAll("path")
+      .data(unsure ? [unsure] : [])
+      .join("path")
+      .attr("d", (shape) => outline(field.side, this.size)(shape))
+      .attr("fill", "url(#map-hatch)");
     scaleLegend(this.legend, scale);
   }
 
@@ -163,13 +189,13 @@ export class DecoyMap {
     this.handle
       .raise()
       .attr("transform", `translate(${mark.x},${mark.y})`)
-      .attr("aria-label", `Decoy ${mark.name}`)
+      .attr("aria-label", `Decoy ${this.names.get(mark.name)}`)
       .attr("aria-valuenow", mark.values[x.column.name])
       .attr("aria-valuemin", x.low)
       .attr("aria-valuemax", x.high)
       .attr(
         "aria-valuetext",
-        [x, y].map(({ column }) => `${column.name} ${short(mark.values[column.name])}`).join(", "),
+        [x, y].map(({ column }) => `${labelOf(column)} ${short(mark.values[column.name])}`).join(", "),
       );
     this.handle.select(".diamond").attr("d", d3.symbol(d3.symbolDiamond2, size)());
     this.handle.select(".letter").text(mark.name);

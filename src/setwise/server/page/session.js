@@ -11,7 +11,7 @@ const PLACE = /^(?:sets\[(\d+)\]\.)?(?:items\[(\d+)\]|context)(?:\.(.+))?$/;
 
 const total = (numbers) => numbers.reduce((sum, one) => sum + one, 0);
 
-/** Probabilities by name, of the model and of MNL; what the items leave is the outside option's. */
+/** Probabilities by name: the model's, MNL's, and of each member of the model, if it has some. */
 export function sharesOf(names, answer) {
   const hasOutside = answer.outside !== undefined && answer.outside !== null;
   const of = (shares, outside) =>
@@ -22,6 +22,7 @@ export function sharesOf(names, answer) {
   return {
     set: of(answer.probabilities, answer.outside),
     mnl: answer.mnl ? of(answer.mnl, 1 - total(answer.mnl)) : null,
+    members: (answer.members ?? []).map((shares) => of(shares, shares.at(-1))),
   };
 }
 
@@ -107,7 +108,7 @@ export class Session {
     const isKnown = this.answers.reference?.of === reference;
     const sets = [asRequest(present(state), state.context)];
     if (!isKnown) sets.push(asRequest(reference.items, reference.context));
-    this.predictions.ask({ sets, reference: true }, { state });
+    this.predictions.ask({ sets, reference: true, members: true }, { state });
   }
 
   #askExplanation() {

@@ -52,10 +52,19 @@ function usual(column) {
   return column.step ? Math.round(middle / column.step) * column.step : middle;
 }
 
+/** Usual values; of a group of 0/1 columns the first is 1. */
+function usualValues(model, columns) {
+  const groups = model.one_hot ?? [];
+  const of = (column) => {
+    const group = groups.find((names) => names.includes(column.name));
+    return group ? Number(group[0] === column.name) : nineDigits(usual(column));
+  };
+  return Object.fromEntries(columns.map((column) => [column.name, of(column)]));
+}
+
 /** Two equal items to begin with, where a model brings no sample. */
 export function ofColumns(model) {
-  const values = (columns) =>
-    Object.fromEntries(columns.map((one) => [one.name, nineDigits(usual(one))]));
+  const values = (columns) => usualValues(model, columns);
   const items = [0, 1].map((place) => ({
     name: letter(place),
     values: values(itemColumns(model)),

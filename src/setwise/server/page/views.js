@@ -6,13 +6,17 @@ import { Bars } from "./bars.js";
 import { DecoyMap } from "./map.js";
 import { Editor } from "./editor.js";
 import { Heat } from "./heat.js";
+import { ShareCard } from "./share.js";
 import { allowed, leftAlone } from "./iia.js";
 import { axisColumns } from "./frame.js";
+import { contextFields, fullLabel, itemFields } from "./columns.js";
 import { count } from "./numbers.js";
+import { doubts } from "./spread.js";
+import { namesOf } from "./names.js";
 
 const d3 = globalThis.d3;
 
-const FEW_ITEMS = 5; // more make a list so long that the editor has to follow along
+const MOST_BESIDE = 12; // items; of more the list is so long that the editor opens inside it
 const NARROW = matchMedia("(max-width: 58rem)"); // as in style.css
 
 /** The controls of the map, by element, and what of the view they choose. */
@@ -26,20 +30,25 @@ const LOOKS = {
 
 const element = (id) => document.getElementById(id);
 
-/** What the bars show: of each model its shares and what IIA allows; none before an answer. */
+/** What the bars show: of each model its shares, what IIA allows, and the spread of its members. */
 export function modelsOf(model, { now, reference }) {
   if (!now || !reference || now.of.reference !== reference.of) return [];
   const alone = leftAlone(now.of, Boolean(model.outside));
   const isMoved = !acts.isReference(now.of);
+  const untouched = isMoved ? alone : [];
   const of = (key, label) => ({
     key,
     label,
     shares: now.shares[key],
-    allowed: isMoved ? allowed(reference.shares[key], now.shares[key], alone) : new Map(),
+    allowed: allowed(reference.shares[key], now.shares[key], untouched),
+    doubt: null,
   });
-  return now.shares.mnl
-    ? [of("set", model.estimator), of("mnl", "MNL")]
-    : [of("set", model.estimator)];
+  const { members } = now.shares;
+  const doubt = members.length
+    ? doubts(model.members, reference.shares.members, members, untouched)
+    : null;
+  const first = { ...of("set", model.estimator), doubt };
+  return now.shares.mnl ? [first, of("mnl", "MNL")] : [first];
 }
 
 export class Views {
@@ -61,6 +70,7 @@ export class Views {
       this.#change((state) => acts.edited(state, decoy, values), `${decoy} by ${how}`);
     });
     this.heat = new Heat(element("heat"), element("heat-legend"));
+    this.card = new ShareCard();
     this.announcer = new Announcer(element("announcer"));
     this.host = null; // the name of the item under which the editor is
     this.#describe();
@@ -78,6 +88,7 @@ export class Views {
       mnl: reference,
       samples: samples?.length > 0,
       context: acts.contextColumns(this.model).length > 0,
+      members: this.model.members?.length > 1,
     };
     for (const node of document.querySelectorAll("[data-needs]"))
       node.hidden = !has[node.dataset.needs];
@@ -95,12 +106,13 @@ export class Views {
       .text(
         ({ items }, number) => `${number + 1} of ${samples.length}: ${count(items.length, "item")}`,
       );
-    const axes = axisColumns(this.model).map((column) => column.name);
+    element("member-count").textContent = this.model.members?.length;
     d3.selectAll("#axis-x, #axis-y")
       .selectAll("option")
-      .data(axes)
+      .data(axisColumns(this.model))
       .join("option")
-      .text((name) => name);
+      .attr("value", (column) => column.name)
+      .text(fullLabel);
   }
 
   #wire(copyLink) {
@@ -148,33 +160,39 @@ export class Views {
   draw(session) {
     const { model, state, frame, answers, fault } = session;
     const models = modelsOf(model, answers);
-    const columns = acts.itemColumns(model);
-    element("main").classList.toggle("tall", state.items.length > FEW_ITEMS);
+    const names = namesOf(model, state);
+    const hasOutside = Boolean(model.outside);
     element("main").setAttribute("aria-busy", String(answers.now?.of !== state && fault === null));
     if (acts.find(state, this.host) === undefined) this.#placeEditor(null);
     this.bars.draw({
+      model,
       state,
       frame,
       models,
-      columns,
+      names,
+      fields: itemFields(model),
       isStale: fault !== null,
-      hasOutside: Boolean(model.outside),
+      hasOutside,
     });
     element("verdict").textContent = verdict(
       state,
       answers.now?.of === state ? models : [],
       answers.reference?.shares,
+      names,
     );
-    this.#placeEditor(NARROW.matches ? frame.selected : null);
-    this.#editors(state, frame, fault);
-    this.#controls(session, frame);
+    const isInside = NARROW.matches || state.items.length > MOST_BESIDE;
+    this.#placeEditor(isInside ? frame.selected : null);
+    this.#editors(state, frame, fault, names);
+    this.#controls(session, frame, names);
     const shares = answers.now?.shares[frame.mapped] ?? null;
-    this.map.draw(state, frame, shares, answers.field);
-    this.heat.draw(answers.explained, frame);
-    this.announcer.say(models);
+    this.map.draw(state, frame, shares, answers.field, names);
+    element("map-text").textContent = mapWords(frame, names, this.map.isHatched);
+    this.heat.draw(answers.explained, frame, names);
+    this.card.draw({ model, state, models, names, hasOutside });
+    this.announcer.say(models, names);
   }
 
-  /** On a narrow screen the editor opens under its item, elsewhere it stands beside the set. */
+  /** On a narrow screen, or in a long list, the editor opens under its item, else beside the set. */
   #placeEditor(name) {
     const place = name === null ? element("editor-home") : this.bars.row(name);
     if (element("editor").parentNode !== place) place.append(element("editor"));
@@ -182,14 +200,14 @@ export class Views {
     this.host = name;
   }
 
-  #editors(state, frame, fault) {
+  #editors(state, frame, fault, names) {
     const item = acts.find(state, frame.selected);
-    element("editor-title").textContent = item.gone
-      ? `Item ${item.name}, removed`
-      : `Item ${item.name}`;
+    const called = names.get(item.name);
+    const title = called === item.name ? `Item ${called}` : called;
+    element("editor-title").textContent = item.gone ? `${title}, removed` : title;
     this.itemEditor.draw({
       of: item.name,
-      columns: acts.itemColumns(this.model),
+      fields: itemFields(this.model),
       values: item.values,
       others: [...state.items, ...state.reference.items].map((one) => one.values),
       isDisabled: item.gone,
@@ -199,7 +217,7 @@ export class Views {
     });
     this.contextEditor.draw({
       of: "the set",
-      columns: acts.contextColumns(this.model),
+      fields: contextFields(this.model),
       values: state.context,
       others: [state.context, state.reference.context],
       isDisabled: false,
@@ -208,7 +226,7 @@ export class Views {
     });
   }
 
-  #controls({ state, history }, frame) {
+  #controls({ state, history }, frame, called) {
     element("undo").disabled = !history.canUndo;
     element("redo").disabled = !history.canRedo;
     element("reset").disabled = element("pin").disabled = acts.isReference(state);
@@ -220,7 +238,8 @@ export class Views {
         .selectAll("option")
         .data(choices)
         .join("option")
-        .text((one) => one);
+        .attr("value", (name) => name)
+        .text((name) => called.get(name));
     options("decoy", names);
     element("quantity").options[0].disabled = !frame.hasOthers;
     options(
@@ -233,6 +252,5 @@ export class Views {
     for (const radio of document.querySelectorAll("[name=mapped], [name=heated]")) {
       radio.checked = radio.value === frame[radio.name];
     }
-    element("map-text").textContent = mapWords(frame);
   }
 }
