@@ -431,6 +431,48 @@ def test_a_leak_is_told(name):
         estimator.fit(read(columns, [*items, "leak"]))
 
 
+def separated_columns(sets, seed):
+    """Items of a kind that nobody chooses, though its other features are as good."""
+    made = sw.datasets.generate(
+        "nested", sets=sets, items=(3, 6), features=2, nests=2, lambdas=(0.5, 0.7), seed=seed
+    )
+    columns = dict(made.columns)
+    rare = np.random.default_rng(seed).random(len(columns["x0"])) < 0.05
+    return columns | {"rare": (rare & (columns["chosen"] == 0)).astype(float)}
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+def test_a_separated_nested_logit_warns_and_predicts_as_a_penalised_one(bounded):
+    items = ["x0", "x1", "rare", "category(nest)"]
+    train, test = (read(separated_columns(600, seed), items) for seed in (1, 2))
+    with pytest.warns(ConvergenceWarning, match="'rare' tells chosen items.*penalised") as told:
+        model = NestedLogit("nest", bounded=bounded).fit(train)
+    assert "set l2=" not in str(told[0].message)  # there is no such argument
+    assert not model.converged_
+    assert model.l2_ >= 1
+    assert -10 < model.coef_[2] < -1  # without a penalty, the search stops far below
+    assert np.isfinite(model.standard_errors_).all()
+    assert "The likelihood has no maximum. Estimates are penalised" in str(model.summary())
+    without = NestedLogit("nest").fit(read(separated_columns(600, 1)))
+    np.testing.assert_allclose(model.lambdas_, without.lambdas_, atol=0.1)
+    with pytest.warns(ConvergenceWarning, match="no maximum"):
+        logit = MNL().fit(read(separated_columns(600, 1), items[:3]))
+    assert model.evaluate(test).nll < logit.evaluate(test).nll
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_nested_logit_with_a_leak_is_not_certain_of_others():
+    """The leak tells all choices: the penalty keeps probabilities of what it has not seen sane."""
+    columns = columns_for("nested", 200)
+    leaked = columns | {"leak": columns["chosen"] * 2.0}
+    items = ["x0", "x1", "category(nest)", "leak"]
+    model = NestedLogit("nest").fit(read(leaked, items))
+    assert (model.lambdas_ > 0.1).all()
+    assert np.abs(model.coef_).max() < 20
+    unknown = columns | {"leak": 0.0 * columns["chosen"]}
+    assert model.evaluate(read(unknown, items)).nll < 2
+
+
 # More starts, and degenerate solutions
 
 

@@ -18,9 +18,11 @@ from setwise.choices import Choices, Encoded, Schema, Utility
 from setwise.estimators.base import Estimator, fitted, held_out, is_choices, trainable
 from setwise.estimators.maximum_likelihood import (
     FIXED,
+    LEAST,
     STATISTICS,
     Estimated,
     Remarks,
+    about_penalty,
     check_identified,
     fixed_coefficients,
     is_utility,
@@ -42,7 +44,6 @@ from setwise.training.newton import few_threads, penalised
 from setwise.training.penalties import by_leave_one_out, by_validation
 from setwise.training.shards import stays_on_disk
 
-LEAST = 1.0  # the weakest penalty of fits that have no maximum without one
 ROUNDING = 1e-12  # a set's mean this near to zero, in standardised units, is zero
 
 Logit = TypeVar("Logit", bound="ConvexLogit")
@@ -197,7 +198,7 @@ class ConvexLogit(Estimated):
         return other
 
     def _remarks(self) -> Remarks:
-        notes = (self.note, self._about_context(), self._about_penalty())
+        notes = (self.note, self._about_context(), about_penalty(self.l2_, self.l2 != 0))
         return Remarks(self.dropped_, "\n".join(filter(None, notes)))
 
     def _resampling(self, choices: Choices) -> Resampling:
@@ -233,17 +234,6 @@ class ConvexLogit(Estimated):
         whole = np.where(free, best.coefficients, values * scale)
         at = replace(best, coefficients=whole, identified=self.identified_, data=data)
         return at.scores * scale, at.information * np.outer(scale, scale)
-
-    def _about_penalty(self) -> str:
-        """What the penalty does to estimates and standard errors, for the summary."""
-        if self.l2_ == 0:
-            return ""
-        none = "The likelihood has no maximum. " if self.l2 == 0 else ""
-        return (
-            f"{none}Estimates are penalised (l2={self.l2_:g}), which draws them towards 0.\n"
-            "Standard errors leave this bias out, so that z and p are not classical tests. AIC and "
-            "BIC count every coefficient in full."
-        )
 
     def _about_context(self) -> str:
         """What becomes of context, for the summary."""

@@ -32,6 +32,7 @@ FIXED = "fixed: given, not estimated"
 is_utility = optional(instance((str, Utility), "write a formula such as 'price + log(time)'"))
 """Check an argument that must be a formula, a :class:`setwise.Utility` or None."""
 
+LEAST = 1.0  # the weakest penalty of fits that have no maximum without one
 CERTAIN = 1e-3  # of log L at equal chances
 SINGLE = 2.0**-24  # a number's rounding error in single precision, as a share of it
 BLURRED = 0.005  # of a column's standard deviation within sets
@@ -461,25 +462,42 @@ def warn_of_rounding(names: Sequence[str], logit: Optimum) -> None:
 
 
 def warn_of_no_maximum(
-    names: Sequence[str], found: Separation | None, sets: int, l2: float = 0.0
+    names: Sequence[str],
+    found: Separation | None,
+    sets: int,
+    l2: float = 0.0,
+    own: bool = True,
 ) -> None:
     """Say which columns have no finite coefficient; call it from ``fit``.
 
     ``l2`` is the strength of the penalty that the reported coefficients have instead; 0 if they
-    have none.
+    have none. ``own`` says whether the estimator has an argument for it.
     """
     if found is not None:
         why, remedy = _separated(names, found, sets)
         why = f"the likelihood has no maximum: {why}, so that coefficients grow without bound"
     else:
         why, remedy = "the search for the likelihood's maximum did not end", "use fewer columns"
+    choose = "set l2= to choose the penalty, " if own else ""
     instead = (
         f"; the coefficients given are penalised (l2={l2:g}, chosen by leave-one-out) so that "
-        "predictions make sense; set l2= to choose the penalty, "
+        f"predictions make sense; {choose}"
         if l2
         else ", and standard errors mean nothing; "
     )
     warnings.warn(f"{why}{instead}{remedy}", ConvergenceWarning, stacklevel=4)
+
+
+def about_penalty(l2: float, asked: bool) -> str:
+    """What a penalty does to estimates and standard errors, for the summary; empty without one."""
+    if l2 == 0:
+        return ""
+    none = "" if asked else "The likelihood has no maximum. "
+    return (
+        f"{none}Estimates are penalised (l2={l2:g}), which draws them towards 0.\n"
+        "Standard errors leave this bias out, so that z and p are not classical tests. AIC and "
+        "BIC count every coefficient in full."
+    )
 
 
 def _separated(names: Sequence[str], found: Separation, sets: int) -> tuple[str, str]:

@@ -18,8 +18,10 @@ from setwise._tensorfile import with_arrays
 from setwise.choices import Choices, Encoded, Schema, Utility
 from setwise.estimators.maximum_likelihood import (
     FIXED,
+    LEAST,
     Estimated,
     Remarks,
+    about_penalty,
     check_identified,
     fixed_coefficients,
     is_utility,
@@ -48,7 +50,16 @@ from setwise.estimators.summary import reasons
 from setwise.models.nested import Nested
 from setwise.training import Optimum, maximise
 from setwise.training.covariances import Resampling
-from setwise.training.likelihood import Likelihood, Maximum, maximise_likelihood, resampled
+from setwise.training.likelihood import (
+    Likelihood,
+    LogLikelihood,
+    Maximum,
+    Penalised,
+    climb,
+    resampled,
+)
+from setwise.training.newton import penalised
+from setwise.training.penalties import by_leave_one_out
 
 START = 0.9  # of a lambda: a sigmoid reaches 1, the MNL, in the limit only
 ONE = 40.0  # the sigmoid of this is 1 to the last digit
@@ -69,6 +80,9 @@ class NestedLogit(Estimated):
     lambda is not below 1 is at its bound: both are fixed at 1, have no standard error, and
     :meth:`summary` says why. The outside option, where there is one, is a nest of its own.
     Context features cancel and are not used.
+
+    If the likelihood has no maximum (separated data), ``fit`` warns, ``converged_`` is False, and
+    the estimates are penalised as in :class:`MNL`, lambdas towards 0.9 by their log-odds.
 
     **Several levels.** Nests may hold nests. The lambda of a nest is relative to the nest around
     it, so that every lambda up to 1 is consistent with utility maximisation, and 1 makes its nest
@@ -99,7 +113,8 @@ class NestedLogit(Estimated):
 
     Fitted attributes: ``coef_`` (of V, in the table's units), ``feature_names_``, ``nests_``,
     ``lambdas_`` and ``lambda_`` (the same by nest), ``scales_`` and ``scale_`` (products of
-    lambdas), and those of :class:`Estimated`, lambdas after coefficients.
+    lambdas), ``l2_`` (the strength of the penalty, 0 if there is none), and those of
+    :class:`Estimated`, lambdas after coefficients.
 
     >>> import setwise as sw
     >>> made = sw.datasets.generate("nested", sets=500, features=2, nests=2)
@@ -126,7 +141,10 @@ class NestedLogit(Estimated):
     TAKES_FIXED: ClassVar = True
     ARRAYS = ("coef", "lambdas", "identified", "bounded")
 
+    FITTED: ClassVar = {"l2": 0.0}
+
     coef_: Float[np.ndarray, " d"]
+    l2_: float
     lambdas_: Float[np.ndarray, " k"]
     bounded_: Bool[np.ndarray, " r"]
 
@@ -160,25 +178,28 @@ class NestedLogit(Estimated):
         linear = replace(given, items=np.ascontiguousarray(given.items[:, utility]))
         mnl = maximise(linear)
         check_identified(np.array(schema.item_names)[utility].tolist(), mnl.identified)
-        separates = mnl.separation
+        self.l2_ = by_leave_one_out(linear, choices.group, LEAST) if mnl.separation else 0.0
+        logit = penalised(linear, self.l2_) if self.l2_ else mnl
         begin, free = np.zeros(d + len(form.raw)), np.zeros(d + len(form.raw), bool)
-        begin[:d][utility], free[:d][utility] = mnl.coefficients, mnl.identified
+        begin[:d][utility], free[:d][utility] = logit.coefficients, mnl.identified
         begin[d:], free[d:] = self._raw(np.where(informative, START, 1.0)), informative
         for place, value in fixed_coefficients(schema).items():
             begin[place] = value * schema.item_scales[place]
         unit = np.ones(len(begin))
         unit[:d][utility] = mnl.units
-        found, self.bounded_ = _solve(form, begin, data, free, unit)
+        likelihood = Likelihood(form, data)
+        centre = np.append(np.zeros(d), self._raw(np.full(len(form.raw), START)))
+        strength = self.l2_ * np.append(data.items.var(0), np.ones(len(form.raw)))
+        better = Penalised(likelihood, centre, strength) if self.l2_ else likelihood
+        found, self.bounded_ = _solve(better, form, begin, free, unit)
         self.coef_, lambdas = self._reported(found.parameters)
         self.lambdas_ = lambdas[[*form.shared]]
         self.identified_ = np.concatenate([mnl.identified, informative & ~self.bounded_])
-        self.log_likelihood_, self.null_log_likelihood_ = (
-            found.log_likelihood,
-            mnl.null_log_likelihood,
-        )
+        self.log_likelihood_ = likelihood(found.parameters)[0]
+        self.null_log_likelihood_ = mnl.null_log_likelihood
         self.sets_, self.iterations_ = len(data), found.iterations
-        self.converged_ = found.converged and not separates
-        self._keep_covariances(choices, data, found)
+        self.converged_ = found.converged and not mnl.separation
+        self._keep_covariances(choices, data, found, likelihood)
         real = linear.items[schema.real_rows(data)]
         self.dropped_ = reasons(self.feature_names_, real, mnl.relations)
         self.dropped_ |= {schema.item_names[place]: FIXED for place in fixed_coefficients(schema)}
@@ -209,9 +230,12 @@ class NestedLogit(Estimated):
 
     def _warn(self, linear: Encoded, mnl: Optimum, found: Maximum) -> None:
         if mnl.separation:
-            warn_of_no_maximum(self.feature_names_, mnl.separation, len(linear))
+            warn_of_no_maximum(
+                self.feature_names_, mnl.separation, len(linear), self.l2_, own=False
+            )
         warn_of_rounding(self.feature_names_, mnl)
-        warn_if_certain(self.log_likelihood_, self.null_log_likelihood_, self.sets_)
+        reached = max(self.log_likelihood_, mnl.log_likelihood)
+        warn_if_certain(reached, self.null_log_likelihood_, self.sets_)
         if not found.converged and not mnl.separation:
             warnings.warn(
                 "the likelihood of the nested logit has no clear maximum; its standard errors "
@@ -304,7 +328,8 @@ class NestedLogit(Estimated):
         fixed = self.dropped_ | dict(zip(names[d:], why, strict=True))
         notes = (
             NOTE, self._about_scales(), above(names[d:], self._own_lambdas()),
-            BEYOND if self.bounded_.any() else "", without_context(self.schema_),
+            BEYOND if self.bounded_.any() else "", about_penalty(self.l2_, asked=False),
+            without_context(self.schema_),
         )  # fmt: skip
         null = np.concatenate([np.zeros(d), np.ones(len(self.bounded_))])
         return Remarks(fixed, "\n".join(filter(None, notes)), null)
@@ -350,15 +375,17 @@ class NestedLogit(Estimated):
             odds = np.log1p(-lambdas) if self.bounded else 0.0
             return np.minimum(np.log(lambdas) - odds, ONE)
 
-    def _keep_covariances(self, choices: Choices, data: Encoded, found: Maximum) -> None:
+    def _keep_covariances(
+        self, choices: Choices, data: Encoded, found: Maximum, likelihood: Likelihood
+    ) -> None:
         """Covariances of coefficients and lambdas, by the delta method."""
-        d, lambdas = data.items.shape[1], self._own_lambdas()
+        lambdas = self._own_lambdas()
         shown = np.append(self._utility(), np.ones(len(lambdas), bool))
         scale = self.schema_.item_scales[self._utility()]
         moves = lambdas * (1 - lambdas) if self.bounded else lambdas
         slopes = np.concatenate([1 / scale, moves])
         both, places = np.outer(slopes, slopes), np.ix_(shown, shown)
-        scores = Likelihood(self._form(d), data).scores(found.parameters)
+        scores = likelihood.scores(found.parameters)
         self._keep(choices, data, found.covariance, scores, lambda one: one[places] * both)
 
     def _resampling(self, choices: Choices) -> Resampling:
@@ -424,9 +451,9 @@ class NestedLogit(Estimated):
 
 
 def _solve(
+    likelihood: LogLikelihood,
     model: Nested,
     start: Float[np.ndarray, " p"],
-    data: Encoded,
     free: Bool[np.ndarray, " p"],
     unit: Float[np.ndarray, " p"],
 ) -> tuple[Maximum, Bool[np.ndarray, " k"]]:
@@ -434,9 +461,9 @@ def _solve(
     nests, free = len(model.raw), free.copy()
     bounded, iterations = np.zeros(nests, bool), 0
     if not model.bounded:
-        return maximise_likelihood(model, start, data, free, unit), bounded
+        return climb(likelihood, start, free, unit), bounded
     while True:
-        found = maximise_likelihood(model, start, data, free, unit)
+        found = climb(likelihood, start, free, unit)
         iterations += found.iterations
         reached = free[-nests:] & (expit(found.parameters[-nests:]) > BOUND)
         if not reached.any():

@@ -71,8 +71,9 @@ def maximise_likelihood(
 class LogLikelihood(Protocol):
     """log L of some choices as a function of parameters, whatever computes it."""
 
-    total: float
-    """The sum of the weights: what log L is divided by while climbing."""
+    @property
+    def total(self) -> float:
+        """The sum of the weights: what log L is divided by while climbing."""
 
     def __call__(self, parameters: Float[np.ndarray, " p"]) -> Derivatives:
         """log L, its gradient and its Hessian."""
@@ -181,6 +182,26 @@ class Likelihood:
             ]
             values, gradients = (sum(map(np.asarray, one)) for one in zip(*parts, strict=True))
         return np.asarray(values), np.asarray(gradients)
+
+
+@dataclass(frozen=True, eq=False)
+class Penalised:
+    """log L less 1/2 sum_j strength_j (v_j - centre_j)^2: it has a maximum where log L has none."""
+
+    likelihood: LogLikelihood
+    centre: Float[np.ndarray, " p"]
+    strength: Float[np.ndarray, " p"]
+
+    @property
+    def total(self) -> float:
+        """The sum of the weights."""
+        return self.likelihood.total
+
+    def __call__(self, parameters: Float[np.ndarray, " p"]) -> Derivatives:
+        value, gradient, hessian = self.likelihood(parameters)
+        apart = parameters - self.centre
+        pull = self.strength * apart
+        return value - float(apart @ pull) / 2, gradient - pull, hessian - np.diag(self.strength)
 
 
 def resampled(
