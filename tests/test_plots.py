@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 from matplotlib.figure import Figure
+from scipy.stats import norm
 
 import setwise as sw
 from setwise.metrics import CALIBRATION_BINS
@@ -379,11 +380,81 @@ def test_models_without_a_history_are_refused(mnl, single):
         plots.learning_curve(empty)
 
 
+# Tastes
+
+
+@pytest.fixture(scope="module")
+def panel():
+    options = {"features": 3, "beta": (-1.0, 1.0, 0.5), "spread": (0.0, 0.7, 0.0), "seed": 4}
+    return sw.datasets.generate("panel", sets=900, **options).choices
+
+
+@pytest.fixture(scope="module")
+def mixed(panel):
+    return sw.MixedLogit({"x0": "-lognormal", "x1": "normal"}, draws=50).fit(panel)
+
+
+def test_bars_are_people_and_the_line_is_the_distribution(mixed, panel):
+    figure = plots.tastes(mixed, "x1")
+    axes = figure.axes[0]
+    own = mixed.individual_coefficients()["x1"].to_numpy()
+    line = axes.lines[0]
+    edges, counts = line.get_xdata(), [bar.get_height() for bar in axes.patches]
+    np.testing.assert_allclose(np.histogram(own, edges)[0] / len(own), counts)
+    assert sum(counts) == pytest.approx(1)
+    # The line is the share of a normal distribution in each bin; half a per cent on each side is
+    # beyond the picture.
+    shares, mean, sd = line.get_ydata()[:-1], mixed.coef_[1], mixed.cholesky_[1, 1]
+    np.testing.assert_allclose(np.diff(norm.cdf(edges, mean, sd)), shares, atol=2e-3)
+    assert 0.985 < shares.sum() < 1
+    assert axes.get_xlabel() == "coefficient of x1"
+    labels = [one.get_text() for one in axes.get_legend().get_texts()]
+    said = f"means of {len(own)} people, given their choices"
+    assert labels == ["all people, by the model", said]
+    assert drawn_with_ink(figure)
+    some = panel.take(np.flatnonzero(panel.group < 7))
+    few = plots.tastes(mixed, "x1", data=some).axes[0].get_legend().get_texts()
+    assert few[1].get_text() == "means of 7 people, given their choices"
+
+
+def test_what_people_pay_is_drawn(mixed):
+    axes = plots.tastes(mixed, "x2", price="x0").axes[0]
+    own = mixed.individual_willingness_to_pay("x0")["x2"].to_numpy()
+    edges = axes.lines[0].get_xdata()
+    counts = [bar.get_height() for bar in axes.patches]
+    np.testing.assert_allclose(np.histogram(own, edges)[0] / len(own), counts)
+    assert edges[0] >= 0  # all like it, and nobody likes to pay
+    assert axes.get_xlabel() == "paid for one more of x2, in units of x0"
+
+
+def test_classes_are_dots(panel):
+    model = sw.LatentClass(2, starts=1).fit(panel)
+    dots = plots.tastes(model, "x1").axes[0].lines[0]
+    assert dots.get_xdata().tolist() == pytest.approx(model.coef_[:, 1].tolist())
+    assert dots.get_ydata().tolist() == pytest.approx(model.shares_.tolist())
+
+
+def test_what_does_not_differ_between_people_is_refused(mixed, mnl, panel):
+    with pytest.raises(sw.InputError, match=r"'x2' is the same for all people; .*: x0, x1"):
+        plots.tastes(mixed, "x2")
+    with pytest.raises(sw.InputError, match="'cost' is not of the utility"):
+        plots.tastes(mixed, "cost")
+    with pytest.raises(sw.InputError, match="MNL has the same coefficients for all people"):
+        plots.tastes(mnl, "price")
+    with pytest.raises(sw.InputError, match="like to pay"):
+        plots.tastes(mixed, "x2", price="x1")
+    alike = sw.LatentClass(1).fit(panel)
+    with pytest.raises(sw.InputError, match="people differ in: nothing"):
+        plots.tastes(alike, "x1")
+
+
 # All of them
 
 
 def calls(model, choices):
+    column = "x1" if isinstance(model, sw.MixedLogit) else "price"
     return {
+        "tastes": lambda **more: plots.tastes(model, column, **more),
         "coefficients": lambda **more: plots.coefficients(model, **more),
         "probability": lambda **more: plots.probability(model, choices, "price", sets=9, **more),
         "calibration": lambda **more: plots.calibration(model, choices, **more),
@@ -408,8 +479,8 @@ def test_what_is_no_model_is_refused(choices, name):
 
 
 @pytest.mark.parametrize("name", plots.__all__)
-def test_plots_draw_where_they_are_told_to(mnl, single, choices, name):
-    model = single if name == "learning_curve" else mnl
+def test_plots_draw_where_they_are_told_to(mnl, single, mixed, choices, name):
+    model = {"learning_curve": single, "tastes": mixed}.get(name, mnl)
     draw = calls(model, choices)[name]
     figure = Figure()
     axes = figure.subplots(1, 2)

@@ -1,4 +1,6 @@
-"""Pictures of models as matplotlib figures: coefficients, probabilities, calibration, learning.
+"""Pictures of models as matplotlib figures.
+
+Coefficients, tastes of people, probabilities, calibration and learning.
 
 Each function draws into ``ax`` where one is given, else into a figure of its own, and returns the
 figure; nothing is shown or registered with pyplot. ``figure.savefig("name.png")`` writes it.
@@ -24,10 +26,11 @@ from setwise.choices.alternatives import shown
 from setwise.consequences.counterfactual import Reprice, applied, matching, with_columns
 from setwise.estimators import Estimator, TrainedEstimator
 from setwise.estimators.base import fitted
+from setwise.estimators.known_people import KnowsPeople
 from setwise.estimators.maximum_likelihood import Estimated
 from setwise.reports.figures import COLOURS
 
-__all__ = ["calibration", "coefficients", "learning_curve", "probability"]
+__all__ = ["calibration", "coefficients", "learning_curve", "probability", "tastes"]
 
 MOST_COEFFICIENTS = 100
 MOST_LINES = len(COLOURS)
@@ -36,6 +39,8 @@ FEW_VALUES = 12  # a column with at most this many values has a point for each
 LETTERS = 44
 GREY = "#777777"
 DIAGONAL = "_calibrated"  # a label that no legend shows
+BINS = 40
+TAIL = 0.005  # of people by the model, on each side, may be beyond the picture
 
 
 def coefficients(
@@ -90,6 +95,65 @@ def coefficients(
     note = f"\n{summary.note}" if summary.note else ""
     axes.set_xlabel(f"coefficient with its 95 % interval (right: ± standard error){note}")
     axes.grid(axis="x", alpha=0.3)
+    return _root(axes)
+
+
+def tastes(
+    model: Estimator,
+    column: str,
+    *,
+    price: str | None = None,
+    data: Any = None,
+    ax: Axes | None = None,
+) -> Figure:
+    """How people differ in a coefficient, or in what they pay for one more of a column.
+
+    The bars are people: the mean of what each person's choices say about that person
+    (:meth:`MixedLogit.individual_coefficients`). The line is the distribution over all people that
+    the model has; dots are latent classes. Means of single people differ less than people do: with
+    few choices each, they are near the mean of all.
+
+    Args:
+        model: a fitted ``MixedLogit`` or ``LatentClass``.
+        column: the column, or the term of the utility.
+        price: the column of prices; then what people pay for one more of ``column`` is drawn.
+        data: choices of the people that the bars count, or such a table; by default those of the
+            fit.
+        ax: axes to draw into; by default those of a new figure.
+
+    >>> import setwise as sw
+    >>> choices = sw.datasets.generate("panel", sets=200, features=2).choices
+    >>> figure = tastes(sw.MixedLogit(draws=20).fit(choices), "x0")
+    >>> figure.axes[0].get_xlabel()
+    'coefficient of x0'
+    """
+    fitted("model", model)
+    text("column", column)
+    optional(text)("price", price)
+    if not isinstance(model, KnowsPeople):
+        raise InputError(
+            f"{type(model).__name__} has the same coefficients for all people; use MixedLogit or "
+            "LatentClass"
+        )
+    choices = None if data is None else model.as_choices(data, with_choice=True)
+    values = model.population_values(price)
+    names = [name for name in model.feature_names() if name != price]
+    drawn = values[_place(column, names, values)]
+    own = (
+        model.individual_coefficients(choices)
+        if price is None
+        else model.individual_willingness_to_pay(price, choices)
+    )[column].to_numpy()
+    axes = _axes(ax, 6.4, 4.2)
+    _draw_tastes(axes, own, drawn, model.population()[1])
+    said = f"coefficient of {_cut(column)}"
+    if price is not None:
+        said = f"paid for one more of {_cut(column)}, in units of {_cut(price)}"
+    axes.set_xlabel(said, parse_math=False)
+    axes.set_ylabel("share of people")
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    _legend(axes)
     return _root(axes)
 
 
@@ -289,6 +353,38 @@ def _root(axes: Axes) -> Figure:
     while isinstance(figure, SubFigure):
         figure = figure.figure
     return figure
+
+
+def _place(column: str, names: list[str], values: Float[np.ndarray, "k points"]) -> int:
+    """The place of a column that differs between people."""
+    differ = [name for name, one in zip(names, values, strict=True) if np.ptp(one) > 0]
+    if column not in differ:
+        why = "is the same for all people" if column in names else "is not of the utility"
+        raise InputError(f"'{column}' {why}; people differ in: {shown(differ) or 'nothing'}")
+    return names.index(column)
+
+
+def _draw_tastes(
+    axes: Axes,
+    own: Float[np.ndarray, " people"],
+    drawn: Float[np.ndarray, " points"],
+    shares: Float[np.ndarray, " points"],
+) -> None:
+    """Bars for people, and a line over the same bins, or dots, for the distribution of all."""
+    few = len(drawn) <= FEW_VALUES
+    low, high = np.quantile(drawn, [0, 1] if few else [TAIL, 1 - TAIL])
+    edges = np.linspace(min(low, own.min()), max(high, own.max()), BINS + 1)
+    counts = np.histogram(own, edges)[0] / len(own)
+    axes.bar(edges[:-1], counts, width=np.diff(edges), align="edge", color=COLOURS[0], alpha=0.4,
+             linewidth=0, label=f"means of {len(own):,} people, given their choices")  # fmt: skip
+    said = "all people, by the model"
+    if few:
+        axes.vlines(drawn, 0, shares, color=COLOURS[1])
+        axes.plot(drawn, shares, "o", color=COLOURS[1], label=said)
+        return
+    expected = np.histogram(drawn, edges, weights=shares)[0]
+    steps = np.append(expected, expected[-1])
+    axes.plot(edges, steps, color=COLOURS[1], drawstyle="steps-post", label=said)
 
 
 def _places(names: Any, known: Sequence[str]) -> list[int]:
