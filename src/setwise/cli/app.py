@@ -115,6 +115,8 @@ DROPOUT_HELP = "Share of hidden units to drop. Default: the model's."
 WEIGHT_DECAY_HELP = (
     "How strongly weights are pulled towards 0, as in AdamW. Default: the model's, such as 0.01."
 )
+CHECKPOINT_HELP = "Folder for the state: after a kill, the same command resumes there."
+SAMPLE_HELP = "Number of sets to keep in the model file as examples."
 PATIENCE_HELP = "Stop if the validation measure has not improved for this many epochs. Default: 25."
 STOP_ON_HELP = "Validation measure that early stopping watches. Default: nll for most models."
 OBJECTIVE_HELP = "Loss to minimise. Default: cross_entropy for most models."
@@ -139,25 +141,12 @@ def fit(
     patience: Annotated[int | None, typer.Option(help=PATIENCE_HELP)] = None,
     stop_on: Annotated[StopOn | None, typer.Option(help=STOP_ON_HELP)] = None,
     objective: Annotated[Objective | None, typer.Option(help=OBJECTIVE_HELP)] = None,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="Folder for the state: after a kill, the same command resumes there."),
-    ] = None,
-    sample: Annotated[
-        int,
-        typer.Option(help="Number of sets to keep in the model file as examples.", min=0, max=24),
-    ] = 24,
-    title: Annotated[str | None, typer.Option(help="Title of the model, kept in its file.")] = None,
-    description: Annotated[
-        str | None, typer.Option(help="What the model is for, kept in its file.")
-    ] = None,
-    data_source: Annotated[
-        str | None,
-        typer.Option(help="Where the data come from, kept in the file. Default: the table's name."),
-    ] = None,
-    licence: Annotated[
-        str | None, typer.Option(help="Terms of use of the model, kept in its file.")
-    ] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help=CHECKPOINT_HELP)] = None,
+    sample: Annotated[int, typer.Option(help=SAMPLE_HELP, min=0, max=24)] = 24,
+    title: model_card.Title = None,
+    description: model_card.Description = None,
+    data_source: model_card.DataSource = None,
+    licence: model_card.Licence = None,
     cluster: FitCluster = None,
     workers: Workers = None,
     min_workers: MinWorkers = None,

@@ -1,7 +1,9 @@
 """The command ``setwise show``: what a model file holds, and where the model comes from."""
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from setwise.cli import show
 from setwise.cli.predict import ModelFile
@@ -10,6 +12,15 @@ from setwise.cli.source import Json
 if TYPE_CHECKING:
     from setwise.choices import Choices
     from setwise.scoring import Card
+
+
+Title = Annotated[str | None, typer.Option(help="Title of the model, kept in its file.")]
+Description = Annotated[str | None, typer.Option(help="What the model is for, kept in its file.")]
+DataSource = Annotated[
+    str | None,
+    typer.Option(help="Where the data come from, kept in the file. Default: the table's name."),
+]
+Licence = Annotated[str | None, typer.Option(help="Terms of use of the model, kept in its file.")]
 
 
 def show_model(model: ModelFile, json: Json = False) -> None:

@@ -12,11 +12,24 @@ _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _EXTRA = ("httptools", "msgspec", "uvicorn", "uvloop")
 
 
+ModelFiles = Annotated[
+    list[Path],
+    typer.Argument(help="Model files written by 'setwise fit'. The first is the default."),
+]
+Names = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Name by which clients may call the service, besides those of the loopback; "
+        "'*' for any name. Can be given several times."
+    ),
+]
+AccessLog = Annotated[
+    bool, typer.Option("--access-log", help="Write a line of JSON per request to standard output.")
+]
+
+
 def serve(
-    models: Annotated[
-        list[Path],
-        typer.Argument(help="Model files written by 'setwise fit'. The first is the default."),
-    ],
+    models: ModelFiles,
     host: Annotated[
         str, typer.Option(help="Address to listen on; 0.0.0.0 for all addresses.")
     ] = "127.0.0.1",
@@ -33,13 +46,7 @@ def serve(
     no_token: Annotated[
         bool, typer.Option("--no-token", help="Let other machines ask without a token.")
     ] = False,
-    allowed_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Name by which clients may call the service, besides those of the loopback; "
-            "'*' for any name. Can be given several times."
-        ),
-    ] = None,
+    allowed_host: Names = None,
     max_body: Annotated[int, typer.Option(help="Most bytes per request.", min=1)] = 16 * 1024**2,
     max_sets: Annotated[int, typer.Option(help="Most sets per request.", min=1)] = 10_000,
     max_items: Annotated[int, typer.Option(help="Most items per set.", min=1)] = 1_000,
@@ -54,10 +61,7 @@ def serve(
     drain: Annotated[
         float, typer.Option(help="Seconds for which requests are still taken after SIGTERM.")
     ] = 1.0,
-    access_log: Annotated[
-        bool,
-        typer.Option("--access-log", help="Write a line of JSON per request to standard output."),
-    ] = False,
+    access_log: AccessLog = False,
 ) -> None:
     """Answer requests for predictions over HTTP, with a page that shows the model at work.
 

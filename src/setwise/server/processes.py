@@ -65,7 +65,7 @@ class Worker:
 
 
 @dataclass
-class Place:
+class WorkerState:
     """A process as its parent sees it."""
 
     process: Any = None
@@ -91,7 +91,7 @@ class Processes:
         self._counts = self._context.RawArray("q", workers * counters(settings.names))
         self._beats = self._context.RawArray("d", workers)
         self._settings, self._listening, self._work = settings, listening, work
-        self._places = [Place() for _ in range(workers)]
+        self._places = [WorkerState() for _ in range(workers)]
         self._ending = False
 
     def run(self) -> None:
