@@ -24,6 +24,7 @@ from setwise.cli import (
 )
 from setwise.cli.cluster import Cluster, FitCluster, Machines, MayUseCluster, MinWorkers, Workers
 from setwise.cli.cluster import executor as executor_of
+from setwise.cli.display import displayed
 from setwise.cli.source import (
     DUPLICATE_HELP,
     EPOCHS_HELP,
@@ -111,6 +112,14 @@ PATIENCE_HELP = "Stop if the validation measure has not improved for this many e
 STOP_ON_HELP = "Validation measure that early stopping watches. Default: nll for most models."
 OBJECTIVE_HELP = "Loss to minimise. Default: cross_entropy for most models."
 
+LABEL_HELP = (
+    "How the page of 'setwise serve' shows a column, such as 'time=travel time (min)'; once per "
+    "column."
+)
+ITEM_NAME_HELP = (
+    "How that page names an item, such as '{brand}, {stars} stars'. Default: by its alternative."
+)
+
 Seed = Annotated[int, seed_option("Seed of the splits, the initial weights and the order of sets.")]
 
 
@@ -139,6 +148,8 @@ def fit(
         int,
         typer.Option(help="Number of sets to keep in the model file as examples.", min=0, max=24),
     ] = 24,
+    label: Annotated[list[str] | None, typer.Option(help=LABEL_HELP)] = None,
+    item_name: Annotated[str | None, typer.Option(help=ITEM_NAME_HELP)] = None,
     cluster: FitCluster = None,
     workers: Workers = None,
     min_workers: MinWorkers = None,
@@ -172,10 +183,12 @@ def fit(
     estimator = configured(model, seed, dimension, training, ensemble, time_budget)
     choices = source.read(seed)
     show.dropped(choices)
+    display = displayed(choices, source.table, label or [], item_name, with_ranges=sample > 0)
     estimator = machines.fitted(estimator, choices, source, seed, checkpoint)
     about = {
         "sample": few(choices, sample) if sample else None,
         "reference": _reference_mnl(model, estimator, choices),
+        "display": display,
     }
     kept_elsewhere(lambda path: estimator.save(path, **about), out, "trained model")
     _show_fit(estimator, choices, out, json)
