@@ -1,14 +1,17 @@
 """The page of the service, in a real browser: it shows context at work, and keeps to itself."""
 
+import csv
 import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +98,12 @@ def model(tmp_path_factory):
 @pytest.fixture(scope="module")
 def service(model):
     """The address of a running ``setwise serve``."""
+    with serving(model) as address:
+        yield address
+
+
+@contextmanager
+def serving(model):
     command = [sys.executable, "-m", "setwise", "serve", str(model), "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -107,6 +116,11 @@ def service(model):
         yield found[0]
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=20)
+
+
+def close(known):
+    """Equal but for rounding: a set alone and among others is summed in another order."""
+    return pytest.approx(known, abs=1e-5)
 
 
 def ask(service, path, body):
@@ -223,6 +237,11 @@ def both(page, of="share"):
     return shares(page, "set", of), shares(page, "mnl", of)
 
 
+def same(found, known):
+    """Whether the bars of both models are where they were, but for rounding."""
+    assert [one == close(other) for one, other in zip(found, known, strict=True)] == [True, True]
+
+
 def log_odds(of, one, other):
     return np.log(of[one] / of[other])
 
@@ -238,8 +257,8 @@ def with_price(about, price):
 
 def test_the_bars_show_what_the_service_says(page, service, about):
     known = ask(service, "predict", {"sets": about["samples"][:1], "reference": True})["sets"][0]
-    assert list(shares(page, "set").values()) == known["probabilities"]
-    assert list(shares(page, "mnl").values()) == known["mnl"]
+    assert list(shares(page, "set").values()) == close(known["probabilities"])
+    assert list(shares(page, "mnl").values()) == close(known["mnl"])
     assert both(page, "allowed") == ({}, {})  # nothing has changed yet
 
 
@@ -296,7 +315,7 @@ def test_a_removal_breaks_iia_for_sda_and_not_for_mnl(page, service, about):
     assert verdict.startswith(f"{gone} removed. IIA would keep")
     assert "MNL keeps its" in verdict
     page.click(f"li[data-item={gone}] .remove")  # which restores it
-    assert both(ready(page)) == before
+    same(both(ready(page)), before)
 
 
 def test_a_shared_address_shows_the_same_elsewhere(page, visit):
@@ -344,13 +363,13 @@ def test_undo_redo_and_reset(page):
     page.click("li[data-item=B] .remove")
     page.locator("h1").click()
     page.keyboard.press("Control+z")
-    assert both(ready(page)) == edited
+    same(both(ready(page)), edited)
     page.click("#undo")
-    assert both(ready(page)) == before
+    same(both(ready(page)), before)
     page.click("#redo")
-    assert both(ready(page)) == edited
+    same(both(ready(page)), edited)
     page.click("#reset")
-    assert both(ready(page)) == before
+    same(both(ready(page)), before)
     assert page.input_value("#item-price") != "90"
     assert page.is_disabled("#reset")
 
@@ -630,6 +649,380 @@ def test_answers_never_come_out_of_order(page, service, about):
     page.wait_for_timeout(300)
     assert list(shares(ready(page), "set").values()) == known
     assert (asked[0], asked[-1]) == (30, 120)
+
+
+# Names, choices, switches and units: an ensemble of three models of ten hotels
+
+
+HOTELS = ["Astoria", "Bellevue", "Central", "Dorint", "Excelsior", "Frieden", "Goldener Löwe",
+          "Hirsch", "Imperial", "Jägerhof"]  # fmt: skip
+
+
+def ten_hotels(sets=300):
+    """Sets of ten named hotels with stars as 0/1 columns; the price has a few extreme values."""
+    rng = np.random.default_rng(0)
+    rows = 10 * sets
+    stars = rng.integers(2, 5, rows)
+    table = {
+        "search": np.repeat(np.arange(sets), 10),
+        "hotel": np.tile(HOTELS, sets),
+        "price": np.where(np.arange(rows) // 3 == 5, 90_000, np.round(rng.normal(120, 25, rows))),
+        "rating": np.round(rng.normal(7.5, 0.8, rows), 1),
+        "breakfast": rng.integers(0, 2, rows),
+    } | {f"stars_{number}": (stars == number).astype(int) for number in (2, 3, 4)}
+    score = -table["price"] / 20 + table["rating"] + stars + rng.gumbel(size=rows)
+    best = score.reshape(sets, 10).argmax(1)
+    table["booked"] = (np.arange(rows) % 10 == np.repeat(best, 10)).astype(int)
+    features = ["price", "rating", "breakfast", "stars_2", "stars_3", "stars_4"]
+    return sw.read(table, set="search", chosen="booked", alternative="hotel", items=features)
+
+
+@pytest.fixture(scope="module")
+def hotels(tmp_path_factory):
+    """The file of the ensemble."""
+    choices = ten_hotels()
+    training = sw.Training(epochs=2)
+    model = sw.ChoiceModel("sdw", dimension=3, ensemble=3, training=training).fit(choices)
+    path = tmp_path_factory.mktemp("hotels") / "hotels.setwise"
+    labels = {"price": "price (€)", "rating": "guest rating"}
+    model.save(
+        path,
+        sample=choices,
+        reference=sw.estimators.reference_mnl(model, choices),
+        display=sw.choices.Display.of(choices, labels),
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def hotel_service(hotels):
+    with serving(hotels) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def hotel_page(browser, hotel_service):
+    watch = Watch(hotel_service)
+    context = browser.new_context(viewport={"width": 1400, "height": 900})
+    context.grant_permissions(["clipboard-read", "clipboard-write"], origin=hotel_service)
+    page = context.new_page()
+    watch.over(page)
+    page.goto(hotel_service)
+    yield page
+    context.close()
+    watch.check()
+
+
+@pytest.fixture
+def ten(hotel_page):
+    """The page with ten hotels, at its first example."""
+    hotel_page.set_viewport_size({"width": 1400, "height": 900})
+    hotel_page.select_option("#example", "1")
+    hotel_page.select_option("#example", "0")
+    return ready(hotel_page)
+
+
+def test_items_have_the_names_of_their_alternatives(ten):
+    assert ten.locator(".item .title").all_inner_texts() == HOTELS
+    assert ten.inner_text("#editor-title") == "Astoria"
+    assert ten.locator("#decoy option").all_inner_texts() == HOTELS
+    ten.click("li[data-item=B] .remove")
+    assert ready(ten).inner_text("#verdict").startswith("Bellevue removed. IIA would keep ")
+    ten.click("li[data-item=C] .pick")
+    ten.click("#add-item")  # a copy of C is told apart by its letter
+    assert (
+        ten.inner_text("#editor-title") == "item K" or ten.inner_text("#editor-title") == "Item K"
+    )
+
+
+def test_columns_have_labels_units_and_the_ranges_of_the_data(ten, hotel_service):
+    labels = ten.locator("#item-fields label").all_inner_texts()
+    assert labels == ["price (€)", "guest rating", "breakfast", "stars"]
+    assert "price\u00a0" in ten.inner_text("li[data-item=A] .values")
+    assert "\u00a0€" in ten.inner_text("li[data-item=A] .values")
+    assert ten.text_content(".map .across-name") == "price (€) →"
+    prices = ten_hotels().columns["price"].values
+    usual = np.quantile(prices, [0.005, 0.995], method="nearest")
+    slider = ten.locator(".field[data-column=price] input[type=range]")
+    low, high = (float(slider.get_attribute(end)) for end in ("min", "max"))
+    shown = [item["price"] for item in _about(hotel_service)["samples"][0]["items"]]
+    assert low == min(usual[0], *shown)
+    assert high == max(usual[1], *shown)
+    assert high < 1000  # though the data have 90,000
+
+
+def _about(service):
+    with urllib.request.urlopen(f"{service}/v1/model") as answer:
+        return json.load(answer)
+
+
+def test_a_group_of_columns_is_one_choice_and_a_flag_is_a_switch(ten, hotel_service):
+    stars = ten.locator("#item-stars_2")
+    assert stars.locator("option").all_inner_texts() == ["2", "3", "4"]
+    first, *others = _about(hotel_service)["samples"][0]["items"]
+    assert stars.input_value() == str(next(n for n in (2, 3, 4) if first[f"stars_{n}"]))
+    switch = ten.get_by_role("switch", name="breakfast")
+    assert switch.is_checked() == (first["breakfast"] == 1)
+    for wanted in ("2", "4"):
+        stars.select_option(wanted)
+    switch.click()
+    changed = first | {f"stars_{n}": int(n == 4) for n in (2, 3, 4)}
+    changed["breakfast"] = 1 - first["breakfast"]
+    known = ask(hotel_service, "predict", {"items": [changed, *others]})["sets"][0]
+    assert list(shares(ready(ten), "set").values()) == close(known["probabilities"])
+    said = ten.inner_text("li[data-item=A] .values")
+    assert f"breakfast\u00a0{'yes' if changed['breakfast'] else 'no'}" in said
+    axes = ten.locator("#axis-x option").all_inner_texts()
+    assert axes == ["price (€)", "guest rating", "breakfast"]
+
+
+def test_a_template_of_columns_names_items(visit, about):
+    template = {"item_name": "{rating} for {price}"}
+    page = ready(visit(route=changed("**/v1/model", lambda model: model | template)))
+    first = about["samples"][0]["items"][0]
+    short = f"{first['rating']:.4g} for {first['price']:.4g}"
+    assert page.inner_text("li[data-item=A] .title") == short
+    page.fill("#item-price", "77")
+    assert page.inner_text("li[data-item=A] .title").endswith("for 77")
+    assert page.inner_text("#editor-title").endswith("for 77")
+
+
+def test_the_spread_of_the_members_is_shown(ten, hotel_service):
+    about = _about(hotel_service)
+    weights = np.array(about["members"])
+    assert len(weights) > 1
+    assert weights.sum() == pytest.approx(1)
+    known = ask(hotel_service, "predict", about["samples"][0] | {"members": True})["sets"][0]
+    members = np.array(known["members"])
+    assert weights @ members == close(known["probabilities"])
+    spread = np.sqrt(weights @ (members - weights @ members) ** 2)
+    assert list(shares(ten, "set", "spread").values()) == pytest.approx(spread, abs=1e-5)
+    assert shares(ten, "mnl", "spread") == {}
+    written = ten.locator("li[data-item=A] .set .doubt").inner_text()
+    assert written == f"±\u00a0{100 * spread[0]:.1f}"
+    width = ten.locator("li[data-item=A] .set .spread").evaluate("one => one.offsetWidth")
+    plot = ten.locator("li[data-item=A] .set .plot").evaluate("one => one.offsetWidth")
+    end = float(ten.locator("#share-axis span").last.inner_text().removesuffix(" %")) / 100
+    share = known["probabilities"][0]
+    reach = min(1, share + spread[0]) - max(0, share - spread[0])
+    assert width == pytest.approx(reach / end * plot, abs=4)
+
+
+@pytest.mark.parametrize(
+    ("now", "spread", "says"),
+    [
+        ({"A": 0.30, "C": 0.70}, 0.01, "A even loses by that: a decoy has left."),
+        ({"A": 0.30, "C": 0.70}, 0.40, "within the spread of its members"),
+        ({"A": 0.595, "C": 0.405}, 0.001, None),
+    ],
+)
+def test_small_changes_are_not_called_a_decoy(page, now, spread, says):
+    """B leaves 60 : 20, which would be 75 : 25 without it; two members stand a spread apart."""
+    said = page.evaluate(
+        """async ([now, spread]) => {
+      const { doubts } = await import("/page/spread.js");
+      const { verdict } = await import("/page/words.js");
+      const { allowed } = await import("/page/iia.js");
+      const item = (name) => ({ name, values: { x: 1 }, gone: name === "B" });
+      const items = ["A", "B", "C"].map(item);
+      const reference = { items: items.map(({ name, values }) => ({ name, values })), context: {} };
+      const before = new Map([["A", 0.6], ["B", 0.2], ["C", 0.2]]);
+      const shares = new Map(Object.entries(now));
+      const member = (sign) =>
+        new Map([["A", now.A + sign * spread], ["C", now.C - sign * spread]]);
+      const doubt = doubts([1, 1], [before, before], [member(1), member(-1)], ["A", "C"]);
+      const model = { key: "set", label: "M", shares, doubt,
+        allowed: allowed(before, shares, ["A", "C"]) };
+      const names = new Map(["A", "B", "C"].map((name) => [name, name]));
+      return [verdict({ items, reference, context: {} }, [model], { set: before }, names),
+        doubt.change.get("A")];
+    }""",
+        [now, spread],
+    )
+    assert said[1] == pytest.approx(spread)
+    assert ("decoy" in said[0]) == (says is not None and "decoy" in says)
+    assert says is None or says in said[0]
+
+
+def test_the_spread_by_hand(page):
+    found = page.evaluate("""async () => {
+      const { spread } = await import("/page/spread.js");
+      return [spread([1, 1], [0.2, 0.4]), spread([3, 1], [0, 1]), spread([0.5, 0.5], [0.3, 0.3])];
+    }""")
+    assert found == pytest.approx([0.1, np.sqrt(3) / 4, 0])
+
+
+def test_ten_items_fit(ten):
+    assert ten.locator(".item").count() == 10
+    cells = ten.locator("#heat td:not(.none)")
+    cells.first.wait_for()
+    assert cells.count() == 90
+    assert all(re.fullmatch("[+\u2212]?\\d+(\\.\\d)?", text) for text in cells.all_inner_texts())
+    too_wide = "all => all.filter((one) => one.scrollWidth > one.clientWidth).length"
+    assert cells.evaluate_all(too_wide) == 0
+    heads = ten.locator("#heat tbody th").all_inner_texts()
+    assert [head.split(maxsplit=1)[1] for head in heads] == HOTELS
+    last = ten.locator("li[data-item=J]").bounding_box()
+    assert last["y"] + last["height"] < 1000  # of the bars, none is far below the first screen
+    left, right = (one.bounding_box() for one in ten.locator("main > .column").all())
+    ends = [
+        max(card["y"] + card["height"] for card in cards)
+        for cards in (
+            [one.bounding_box() for one in column.locator(".card").all()]
+            for column in ten.locator("main > .column").all()
+        )
+    ]
+    assert abs(ends[0] - ends[1]) < 450  # no column ends long before the other
+    assert left["y"] == right["y"]
+    ten.set_viewport_size({"width": 400, "height": 850})
+    ready(ten)
+    assert ten.evaluate("document.documentElement.scrollWidth") <= 400
+    assert cells.evaluate_all(too_wide) == 0
+
+
+def test_labels_of_the_map_do_not_cover_each_other(ten):
+    ten.wait_for_selector(".map text.percent")
+    boxes = [one.bounding_box() for one in ten.locator(".map text.percent").all()]
+    assert len(boxes) >= 7  # those with no room of their own are left out
+
+    def overlap(one, other):
+        across = min(one["x"] + one["width"], other["x"] + other["width"]) - max(
+            one["x"], other["x"]
+        )
+        up = min(one["y"] + one["height"], other["y"] + other["height"]) - max(one["y"], other["y"])
+        return max(0, across) * max(0, up)
+
+    covered = [
+        overlap(one, other) for place, one in enumerate(boxes) for other in boxes[place + 1 :]
+    ]
+    assert max(covered) < 0.25 * boxes[0]["width"] * boxes[0]["height"]
+
+
+def test_on_a_phone_the_sentence_is_in_view(ten):
+    ten.set_viewport_size({"width": 400, "height": 850})
+    ten.click("li[data-item=B] .remove")
+    ready(ten)
+    for place in ("li[data-item=A]", "li[data-item=J]", "#map", "#heat"):
+        ten.locator(place).scroll_into_view_if_needed()
+        verdict = ten.locator("#verdict").bounding_box()
+        assert verdict["y"] >= 0
+        assert verdict["y"] + verdict["height"] <= 850 / 2
+        at_its_place = """() => { const box = document.getElementById("verdict")
+            .getBoundingClientRect(); return document.elementFromPoint(200, box.top + 10).id; }"""
+        assert ten.evaluate(at_its_place) == "verdict"  # nothing covers it
+    ten.evaluate("scrollTo(0, 0)")
+    box = ten.locator("#verdict").bounding_box()
+    assert box["y"] + box["height"] < 850  # before anybody scrolls
+
+
+# Copies
+
+
+def copied(page, form):
+    page.select_option("#format", form)
+    page.click("#copy-format")
+    page.wait_for_selector("#copy-format:has-text('Copied')")
+    text = page.evaluate("navigator.clipboard.readText()")
+    assert text == page.inner_text("#format-text")
+    return text
+
+
+def test_what_is_shown_is_copied_as_json_and_csv(ten, hotel_service):
+    ten.click("li[data-item=B] .remove")
+    ready(ten)
+    told = json.loads(copied(ten, "json"))
+    bars, ticks = shares(ten, "set"), shares(ten, "set", "allowed")
+    label = told["model"]["estimator"]
+    assert told["names"] == [name for name in HOTELS if name != "Bellevue"]
+    assert told["probabilities"][label] == close(list(bars.values()))
+    assert told["probabilities"][f"{label} if IIA held"] == close(list(ticks.values()))
+    again = ask(hotel_service, "predict", told["request"])["sets"][0]["probabilities"]
+    assert again == close(list(bars.values()))
+    head, *rows = (line.split(",") for line in copied(ten, "csv").splitlines())
+    assert head[:3] == ["search", "item", "price"]
+    assert [row[1] for row in rows] == told["names"]
+    assert [float(row[head.index(label)]) for row in rows] == close(list(bars.values()))
+    assert [float(row[2]) for row in rows] == [one["price"] for one in told["request"]["items"]]
+
+
+@pytest.mark.parametrize("form", ["python", "curl"])
+def test_copied_programs_run_and_say_the_same(ten, hotels, form):
+    known = shares(ten, "set")
+    text = copied(ten, form)
+    if form == "python":
+        command = [sys.executable, "-c", text]
+    else:
+        assert text.startswith("curl http://127.0.0.1:")
+        if shutil.which("curl") is None:
+            pytest.skip("there is no curl on this machine")
+        command = ["sh", "-c", text.replace("curl ", "curl -sS ", 1)]
+    done = subprocess.run(command, cwd=hotels.parent, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    found = said if form == "python" else said["sets"][0]["probabilities"]
+    assert found == close(list(known.values()))
+
+
+def test_copies_hold_quotes_context_dates_and_what_is_missing(page):
+    """Column names and levels are anybody's text: none may break out of a program."""
+    found = page.evaluate("""async () => {
+      const { FORMATS } = await import("/page/formats.js");
+      const NEW = `it's "new"`;
+      const columns = [
+        { name: NEW, role: "item", kind: "category" },
+        { name: "since", role: "item", kind: "date" },
+        { name: "nights", role: "context", kind: "number" },
+      ];
+      const model = { columns, file: "m.setwise", estimator: "MNL", set: "trip", reference: false };
+      const values = { [NEW]: "a\\\\b, 'c'\\n", since: "2024-05-06" };
+      const other = { [NEW]: null, since: "2024-05-07" };
+      const items = [values, other].map((values, place) => ({ name: "AB"[place], values }));
+      const page = { model, state: { items, context: { nights: 2 } }, models: [],
+        names: new Map([["A", "one, two"], ["B", "B"]]), address: "http://h/v1/predict" };
+      return Object.fromEntries(Object.entries(FORMATS).map(([key, make]) => [key, make(page)]));
+    }""")
+    table = found["python"].partition("table = ")[2].rpartition("print")[0]
+    assert eval(table, {"np": np})['it\'s "new"'] == ["a\\b, 'c'\n", None]
+    assert found["python"].startswith("import numpy as np\n")
+    body = shlex.split(found["curl"].replace("\\\n", " "))[-1]
+    assert json.loads(body)["items"][0] == {'it\'s "new"': "a\\b, 'c'\n", "since": "2024-05-06"}
+    rows = list(csv.reader(found["csv"].splitlines(keepends=True)))
+    assert rows[0] == ["trip", "item", 'it\'s "new"', "since", "nights"]
+    assert rows[1] == ["1", "one, two", "a\\b, 'c'\n", "2024-05-06", "2"]
+
+
+# The map
+
+
+def test_the_map_steps_no_finer_than_members_agree_and_hatches_where_they_do_not(page):
+    found = page.evaluate("""async () => {
+      const { paint } = await import("/page/contours.js");
+      const side = 21;
+      const beyond = Array.from({ length: side * side }, (_, place) =>
+        0.4 * ((place % side) / (side - 1) - 0.5) + 0.01 * (place % 2));
+      const field = (doubt) => ({ side, set: { beyond, doubt: doubt && {
+        beyond: beyond.map(() => doubt) } } });
+      const seen = ({ bands, unsure, scale }) =>
+        [bands.length, unsure ? unsure.coordinates.length : null, scale.width];
+      return [null, 0.001, 0.05].map((doubt) => seen(paint(field(doubt), "set", "beyond")));
+    }""")
+    (fine, none, width), (sure, _, _), (coarse, hatched, step) = found
+    assert none is None  # a single model: nobody knows
+    assert fine == sure
+    assert coarse <= 6 < fine
+    assert step == pytest.approx(0.1)
+    assert width < 0.05
+    assert hatched == 1
+
+
+def test_what_members_disagree_about_is_hatched_on_the_map(ten):
+    ten.wait_for_selector(".background path", state="attached")
+    said = ten.inner_text("#map-text")
+    assert ("Hatched" in said) == (ten.locator(".unsure path").count() == 1)
+    ten.locator("[name=mapped][value=mnl]").check(force=True)
+    assert ten.locator(".unsure path").count() == 0
+    assert "Hatched" not in ten.inner_text("#map-text")
+    ten.locator("[name=mapped][value=set]").check(force=True)
 
 
 # For everybody

@@ -25,6 +25,7 @@ from setwise.cli import (
 )
 from setwise.cli.cluster import FLAG, Cluster, FitCluster, Machines, MinWorkers, Workers
 from setwise.cli.cluster import executor as executor_of
+from setwise.cli.display import displayed
 from setwise.cli.source import (
     DUPLICATE_HELP,
     EPOCHS_HELP,
@@ -121,6 +122,14 @@ PATIENCE_HELP = "Stop if the validation measure has not improved for this many e
 STOP_ON_HELP = "Validation measure that early stopping watches. Default: nll for most models."
 OBJECTIVE_HELP = "Loss to minimise. Default: cross_entropy for most models."
 
+LABEL_HELP = (
+    "How the page of 'setwise serve' shows a column, such as 'time=travel time (min)'; once per "
+    "column."
+)
+ITEM_NAME_HELP = (
+    "How that page names an item, such as '{brand}, {stars} stars'. Default: by its alternative."
+)
+
 Seed = Annotated[int, seed_option("Seed of the splits, the initial weights and the order of sets.")]
 
 
@@ -143,6 +152,8 @@ def fit(
     objective: Annotated[Objective | None, typer.Option(help=OBJECTIVE_HELP)] = None,
     checkpoint: Annotated[Path | None, typer.Option(help=CHECKPOINT_HELP)] = None,
     sample: Annotated[int, typer.Option(help=SAMPLE_HELP, min=0, max=24)] = 24,
+    label: Annotated[list[str] | None, typer.Option(help=LABEL_HELP)] = None,
+    item_name: Annotated[str | None, typer.Option(help=ITEM_NAME_HELP)] = None,
     title: model_card.Title = None,
     description: model_card.Description = None,
     data_source: model_card.DataSource = None,
@@ -180,15 +191,14 @@ def fit(
     estimator = configured(model, seed, dimension, training, ensemble, time_budget)
     choices = source.read(seed)
     show.dropped(choices)
+    display = displayed(choices, source.table, label or [], item_name, with_ranges=sample > 0)
     estimator = machines.fitted(estimator, choices, source, seed, checkpoint)
-    _, held_out = estimator.parts_of_fit(choices)
-    apart = None if held_out is None else estimator.evaluate(held_out)
+    apart = _held_out_measures(estimator, choices)
     about = {
         "sample": few(choices, sample) if sample else None,
         "reference": _reference_mnl(model, estimator, choices),
-        "card": model_card.of_fit(
-            choices, apart, title, description, data_source or Path(source.table).name, licence
-        ),
+        "display": display,
+        "card": model_card.of_fit(choices, apart, source, title, description, data_source, licence),
     }
     kept_elsewhere(lambda path: estimator.save(path, **about), out, "trained model")
     _show_fit(estimator, choices, apart, out, json)
@@ -376,6 +386,12 @@ def _reference_mnl(model: str, estimator: Any, choices: Any) -> Any:
     except InputError as error:
         warnings.warn(f"the file has no MNL to compare the model with: {error}", stacklevel=2)
         return None
+
+
+def _held_out_measures(estimator: Any, choices: Any) -> Any:
+    """How well the model does on the sets that it held out; None if it held out none."""
+    _, held_out = estimator.parts_of_fit(choices)
+    return None if held_out is None else estimator.evaluate(held_out)
 
 
 def _show_fit(estimator: Any, choices: Any, apart: Any, out: Path, json: bool) -> None:

@@ -1,13 +1,14 @@
 """The command ``setwise show``: what a model file holds, and where the model comes from."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from setwise.cli import show
 from setwise.cli.predict import ModelFile
-from setwise.cli.source import Json
+from setwise.cli.source import Json, Source
 
 if TYPE_CHECKING:
     from setwise.choices import Choices
@@ -64,12 +65,16 @@ def show_model(model: ModelFile, json: Json = False) -> None:
 def of_fit(
     choices: "Choices",
     held_out: Any,
+    source: Source,
     title: str | None,
     description: str | None,
-    source: str,
+    data_source: str | None,
     licence: str | None,
 ) -> "Card":
-    """The card of a model that was just fitted to choices; ``held_out`` are its measures."""
+    """The card of a model that was just fitted to choices; ``held_out`` are its measures.
+
+    The data come from the table that was read, unless ``data_source`` says otherwise.
+    """
     import math
 
     from setwise.scoring import Card
@@ -78,7 +83,8 @@ def of_fit(
     metrics = {name: float(value) for name, value in measured.items() if math.isfinite(value)}
     today = datetime.now(UTC).date().isoformat()
     rows = int(choices.offsets[-1])
-    return Card(title, description, source, today, len(choices), rows, metrics or None, licence)
+    origin = data_source or Path(source.table).name
+    return Card(title, description, origin, today, len(choices), rows, metrics or None, licence)
 
 
 def _words(value: Any) -> str:

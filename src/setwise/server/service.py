@@ -48,7 +48,7 @@ Samples = Sequence[Mapping[str, Any]]
 
 
 def described(schema: Schema, samples: Samples, display: Display) -> list[dict[str, Any]]:
-    """Every column: name, role, kind, label and unit if given, and the range or the levels.
+    """Every column: name, role, kind, label, unit, and the range or the levels of its values.
 
     Ranges are those of the data that the file was given; otherwise two standard deviations of the
     training data to both sides of the mean.

@@ -82,7 +82,7 @@ export class Heat {
         return made;
       });
     const own = ({ place }) => called.get(names[place]) ?? "";
-    row.select(".letter").text(({ place }) => (isDense ? names[place] : ""));
+    row.select(".letter").text(({ place }) => (isDense ? `${names[place]}\u00a0` : ""));
     row
       .select(".name")
       .text((one) => (isDense ? (own(one) === names[one.place] ? "" : own(one)) : `with ${own(one)}`));

@@ -10,7 +10,7 @@ import { present } from "./state.js";
 
 const d3 = globalThis.d3;
 
-const MARGIN = { top: 12, right: 14, bottom: 40, left: 46 };
+const MARGIN = { top: 26, right: 14, bottom: 40, left: 46 };
 const TALLEST = 430;
 const WIDER = 1.3; // a diamond than a disc of about the same area
 const HALF_DIAGONAL = 0.62625; // of d3's diamond of size 1
@@ -100,8 +100,8 @@ export class DecoyMap {
     this.svg
       .select(".up-name")
       .text(`↑ ${fullLabel(y.column)}`)
-      .attr("x", MARGIN.left + 8)
-      .attr("y", MARGIN.top + 16);
+      .attr("x", 4)
+      .attr("y", MARGIN.top - 12);
   }
 
   #background(field) {
