@@ -13,6 +13,10 @@ import setwise as sw
 from beside import DATA, needs
 from setwise.choices import Encoded
 from setwise.consequences import willingness_to_pay
+from setwise.estimators import latent
+from setwise.estimators.class_data import class_columns, learned, people_in
+from setwise.training import class_starts, maximise
+from setwise.training.class_starts import em_starts
 from setwise.training.latent import ClassLayout, ClassLikelihood, People
 
 RARE = 1e-4  # a right test fails once in ten thousand seeds, and the seeds are fixed
@@ -246,7 +250,10 @@ def test_standard_errors_are_those_of_independent_people():
     assert (np.abs(np.log(drawn / cluster)) < 1.2).all()
 
 
-def test_more_starts_never_fit_worse():
+@pytest.mark.parametrize("sample", [2_000, 60])
+def test_more_starts_never_fit_worse(sample, monkeypatch):
+    """Also where starts are found on a sample of the people."""
+    monkeypatch.setattr(latent, "EM_SETS", sample)
     choices = read(panels(people=60, choices=3, seed=1)[0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -260,7 +267,39 @@ def test_bic_chooses_the_number_of_classes():
     choices = read(panels(people=100)[0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        assert sw.LatentClass(starts=1).fit(choices).classes_ == 2
+        fits = [sw.LatentClass(classes, starts=1).fit(choices) for classes in range(1, 5)]
+        chosen = sw.LatentClass(starts=1).fit(choices)
+    values = [one.summary().bic for one in fits]
+    assert chosen.classes_ == 1 + int(np.argmin(values)) == 2
+    assert chosen.summary().bic == min(values)
+
+
+def test_em_never_loses_and_the_climb_ends_above_it():
+    """On data of 600 choices; each round of EM is at least as good as the one before."""
+    choices = read(panels(people=100)[0])
+    schema, whole = learned(choices, None, None)
+    columns = class_columns(schema, None, None)
+    people, data = people_in(choices, columns, whole, True), columns.utility(whole)
+    mnl, values = maximise(data), []
+    for steps in range(1, 12):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(class_starts, "EM_STEPS", steps)
+            found = em_starts(data, people, mnl, columns.shared, 2, 1, 0)
+        values.append(found[0][0])
+    assert (np.diff(values) > -1e-3).all()
+    assert values[-1] > values[0] + 10
+    best = sw.LatentClass(2, starts=1).fit(choices).log_likelihood_
+    assert values[-1] <= best + 1e-9
+
+
+def test_context_that_tells_classes_without_error_is_told():
+    columns, second = panels(people=100, choices=8)
+    columns["kind"] = second.astype(float)[columns["person"]]
+    with pytest.warns(ConvergenceWarning, match="context tells who is in class 2 without error"):
+        model = sw.LatentClass(2, membership=["kind"], starts=1).fit(
+            read(columns, context=["kind"])
+        )
+    assert not model.converged_
 
 
 @pytest.mark.slow

@@ -16,8 +16,10 @@ from setwise._arguments import checked, instance, one_of, optional
 from setwise._errors import InputError
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted, is_choices
+from setwise.estimators.latent import LatentClass
 from setwise.estimators.logit import ConvexLogit
 from setwise.estimators.maximum_likelihood import Estimated, people_of
+from setwise.estimators.mixed_logit import MixedLogit
 from setwise.metrics.measures import error_of_mean
 from setwise.training.covariances import sums_by_person
 
@@ -73,8 +75,10 @@ class ModelTest:
 def likelihood_ratio(small: Estimated, large: Estimated) -> ModelTest:
     """Whether a larger model fits better than chance allows: 2 (log L large - log L small).
 
-    It supposes that sets are independent. Where people choose several times, or sets have weights,
-    p is too small, which the result says: use :func:`wald` then.
+    It supposes that sets are independent, or people where the large model is a mixed logit or
+    latent classes over panels. Where people choose several times, or sets have weights, p is too
+    small, which the result says: use :func:`wald` then. It also says where the small model is at
+    the edge of the large one: a spread of 0, or fewer classes.
 
     Args:
         small: a fitted model that is the large one with some parameters given.
@@ -99,13 +103,13 @@ def likelihood_ratio(small: Estimated, large: Estimated) -> ModelTest:
         )
     statistic = max(2 * gain, 0.0)
     told = []
-    if 0 < large.people_ < large.sets_:
+    if 0 < large.people_ < large.sets_ and not _of_people(large):
         told.append("choices of one person are alike, and p is too small; use wald, which heeds it")
     if large.weighted_:
         told.append("with weights the statistic is not chi-squared; use wald, which heeds them")
     return ModelTest(
         "likelihood ratio", statistic, degrees, float(chi2.sf(statistic, degrees)),
-        "the small model is right", (*told, *_flaws(small, large)),
+        "the small model is right", (*told, *_edges(small, large), *_flaws(small, large)),
     )  # fmt: skip
 
 
@@ -139,7 +143,7 @@ def wald(small: Estimated, large: Estimated, covariance: str | None = None) -> M
     kind = covariance or large.default_covariance_
     return ModelTest(
         f"Wald, {kind} covariance", statistic, degrees, float(chi2.sf(statistic, degrees)),
-        "the small model is right", _flaws(small, large),
+        "the small model is right", (*_edges(small, large), *_flaws(small, large)),
     )  # fmt: skip
 
 
@@ -289,6 +293,34 @@ def _same_data(first: Estimated, second: Estimated) -> None:
             f"the models were fitted to different choices ({first.sets_:,} and {second.sets_:,} "
             "sets); fit both to the same"
         )
+
+
+def _of_people(model: Estimated) -> bool:
+    """Whether the likelihood is a product over people, not over sets."""
+    return isinstance(model, MixedLogit) or (isinstance(model, LatentClass) and model.PANELS)
+
+
+def _spreads(model: Estimated) -> int:
+    """How many estimated parameters say by how much people differ."""
+    if not isinstance(model, MixedLogit):
+        return 0
+    return int(model.identified_[len(model.coef_) :].sum())
+
+
+def _edges(small: Estimated, large: Estimated) -> tuple[str, ...]:
+    """Where the small model is not inside the large one, but at its edge."""
+    classes = small.classes_ if isinstance(small, LatentClass) else 1
+    if isinstance(large, LatentClass) and large.classes_ > classes:
+        return (
+            "a number of classes has no chi-squared test, since a class of nobody can have any "
+            "coefficients; compare BIC, or the likelihood of people held out",
+        )
+    if _spreads(large) > _spreads(small):
+        return (
+            "a spread of 0 is the least that there is, and p is too large: of one spread, half "
+            "of it is right",
+        )
+    return ()
 
 
 def _flaws(*models: Estimated) -> tuple[str, ...]:
