@@ -78,3 +78,15 @@ def test_what_does_not_settle_is_told(choices, monkeypatch):
     monkeypatch.setattr(mixed_logit, "MOST_NUMBERS", 2 * 100 * 500)  # 2 coefficients, 100 people
     with pytest.warns(ConvergenceWarning, match="with 400 draws per person"):
         sw.MixedLogit(draws="auto").fit(choices)
+
+
+def test_files_without_the_number_have_the_argument(choices, tmp_path):
+    model = sw.MixedLogit(draws=30).fit(choices)
+    model.draws_ = 0  # as in older files
+    model.save(tmp_path / "m")
+    again = sw.load(tmp_path / "m")
+    assert again.draws_ == 30
+    model.draws_ = 2.5
+    model.save(tmp_path / "m")
+    with pytest.raises(sw.InputError, match=r"draws_=2\.5 must be a whole number"):
+        sw.load(tmp_path / "m")

@@ -34,6 +34,7 @@ from setwise.estimators.maximum_likelihood import (
 from setwise.estimators.summary import reasons
 from setwise.estimators.taste_columns import TasteColumns
 from setwise.models.mixtures import Mixture
+from setwise.scoring.model_file import Artifact
 from setwise.training import Optimum, maximise
 from setwise.training.covariances import Resampling
 from setwise.training.draws import SAMPLINGS, STANDARD, standard_draws
@@ -43,6 +44,7 @@ from setwise.training.simulated import Simulated, tastes
 
 NODES = 256  # points of the distribution of tastes that predictions average over
 POPULATION = 4096  # points of the distribution, where it is drawn or averaged for people to read
+MOST_SAVED = 10**7  # draws that a model file may ask for
 COMPONENT = "0: an error component"
 NO_SPREAD = "its column has no coefficient of its own"
 
@@ -239,6 +241,15 @@ class MixedLogit(KnowsPeople):
         other.cholesky_[self._columns.entries] = parameters[d:]
         other.__dict__.pop("model_", None)
         return other
+
+    @classmethod
+    def from_artifact(cls, artifact: Artifact) -> "MixedLogit":
+        found = super().from_artifact(artifact)
+        assert isinstance(found, cls)
+        draws = found.draws_ or found.draws  # older files have the argument alone
+        whole(most=MOST_SAVED)("draws_", draws)
+        found.draws_ = int(draws)
+        return found
 
     def _without_estimate(self, dropped: Mapping[str, str]) -> dict[str, str]:
         """Why parameters have no estimate, by their names."""
