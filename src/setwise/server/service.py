@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -155,11 +156,14 @@ class ServedModel:
         return Scored(asked, encoded, self.model.scored(encoded, deadline))
 
     def scored_together(self, asked: list[ParsedRequest]) -> list[Scored | Exception]:
-        """Small requests as one: what each of them gets, or why it gets nothing."""
-        try:
-            return [*self.model.together(asked)]
-        except RequestError:
-            return [self._scored_or_refused(one) for one in asked]
+        """What each of these small requests gets, or why it gets nothing.
+
+        A few are scored one by one: then the same request has the same answer to the last digit.
+        """
+        if len(asked) >= FEWEST_TOGETHER:
+            with suppress(RequestError):
+                return [*self.model.together(asked)]
+        return [self._scored_or_refused(one) for one in asked]
 
     def _scored_or_refused(self, asked: ParsedRequest) -> Scored | Exception:
         try:
@@ -272,8 +276,9 @@ def _try(model: RequestScorer, schema: Schema) -> None:
 SMALL_BODY = 32 * 1024
 SMALL_ROWS = 300
 """Requests up to these sizes are answered at once: two milliseconds of work at most."""
+FEWEST_TOGETHER = 4
 ROWS_TOGETHER = 2_000
-"""Rows of small requests that are scored together, at most."""
+"""Small requests are scored together if there are so many, and up to so many rows at a time."""
 THREADS = 4
 SECONDS_BETWEEN_LOOKS = 0.5
 
