@@ -38,6 +38,9 @@ def hotels() -> sw.Choices:
     return sw.read(table, set="search", chosen="booked")
 
 
+LABELS = {"price": "price (€)", "rating": "guest rating"}
+
+
 @contextmanager
 def served(model: Path) -> Iterator[str]:
     """The address of a service of the model."""
@@ -72,13 +75,13 @@ def keep(picture: bytes, name: str) -> None:
 def take(browser: Browser, address: str) -> None:
     """A desk with B made cheap enough to be no decoy any more, and a phone without B."""
     for scheme in ("light", "dark"):
-        desk = shown(browser, address, 1280, 900, scheme)
+        desk = shown(browser, address, 1400, 900, scheme)
         desk.click("li[data-item=B] .pick")
         desk.fill("#item-price", "130")
         desk.locator("h1").click()
         desk.wait_for_timeout(1000)
         keep(desk.screenshot(full_page=True), f"page-desktop-{scheme}.png")
-        phone = shown(browser, address, 390, 960, scheme)
+        phone = shown(browser, address, 400, 850, scheme)
         phone.click("li[data-item=B] .remove")
         phone.locator("h1").click()
         phone.wait_for_timeout(1000)
@@ -91,7 +94,9 @@ def main() -> None:
     model = sw.SDA().fit(choices)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "hotels.setwise"
-        model.save(path, sample=choices, reference=sw.estimators.reference_mnl(model, choices))
+        reference = sw.estimators.reference_mnl(model, choices)
+        display = sw.choices.Display.of(choices, LABELS)
+        model.save(path, sample=choices, reference=reference, display=display)
         with served(path) as address, sync_playwright() as play:
             chromium = shutil.which("chromium") or shutil.which("google-chrome")
             options = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses root with it

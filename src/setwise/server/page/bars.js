@@ -67,9 +67,9 @@ export class Bars {
     const title = ({ name }) => (names.get(name) === name ? "" : names.get(name));
     list.select(".title").text(title);
     const told = telling(model, fields, state.items);
-    list.select(".values").text(({ name, values }) =>
-      name === OUTSIDE ? "" : told.map((field) => labelled(field, values)).join(" · "),
-    );
+    const words = ({ name, values }) =>
+      name === OUTSIDE ? "" : told.map((field) => labelled(field, values)).join(" · ");
+    list.select(".values").text(words).attr("title", words); // in a long list they may be cut
     list.select(".tag").text((item) => this.#tag(state, item));
     list
       .select(".remove")

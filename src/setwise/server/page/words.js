@@ -77,8 +77,8 @@ export function mapWords({ axes, decoy, focal, mapped, quantity }, names, isHatc
   };
   const shown = quantity === "beyond" && mapped === "mnl" ? "mnl" : quantity;
   const hatched = isHatched
-    ? " Hatched: the members of the model do not agree on the sign. Steps of colour are as wide" +
-      " as their usual disagreement, so that stripes of a single member do not show."
+    ? " Hatched: the members of the model do not agree on the sign. Steps of colour are no finer" +
+      " than the members usually agree on."
     : "";
   return `${how} ${what[shown]}${shown === "beyond" ? hatched : ""}`;
 }
