@@ -294,6 +294,11 @@ def test_explain_takes_one_set_of_bounded_size(client):
     assert Limits(max_items=1000).max_explained == 200
 
 
+def test_explain_refuses_to_ask_members_instead_of_leaving_them_out(client):
+    got = client.post("/v1/explain", GOOD | {"members": True})
+    assert (got.status, got.error["where"]) == (422, "members")
+
+
 # Refusals
 
 

@@ -216,7 +216,8 @@ class RequestFormat:
             ("chosen", int | None | UnsetType, UNSET),
             ("names", list[str] | UnsetType, UNSET),
         ]
-        asks = [("reference", bool, False), ("members", bool, False)]
+        reference = ("reference", bool, False)
+        asks = [reference, ("members", bool, False)]
         some = _list(item)
         one_set = _struct("Set", [("items", some), *further])
         body = _struct("Body", [
@@ -230,7 +231,7 @@ class RequestFormat:
         return cls(
             columns, context, msgspec.json.Decoder(body), body,
             _struct("OneSet", [*limited, *asks]), _struct("ManySets", [("sets", batch), *asks]),
-            _struct("ExplainedSet", [few, *further, *asks]),
+            _struct("ExplainedSet", [few, *further, reference]),
         )  # fmt: skip
 
     def read(self, body: bytes, limits: Limits) -> ParsedRequest:

@@ -137,6 +137,8 @@ class ServedModel:
         asked = self.read(body)
         if len(asked.sets) > 1:
             raise RequestError(422, f"explain takes one set, not {len(asked.sets):,}", "sets")
+        if asked.members:
+            raise RequestError(422, "explain has no members; ask /v1/predict for them", "members")
         if asked.rows > self.limits.max_explained:
             raise RequestError(
                 413,
