@@ -451,7 +451,7 @@ def test_bodies_in_parts_are_joined_and_limited(client):
 
 @pytest.mark.parametrize(
     ("method", "path", "status"),
-    [("GET", "/v1/predict", 405), ("DELETE", "/v1/model", 405), ("GET", "/v2/predict", 404),
+    [("GET", "/v1/predict", 405), ("DELETE", "/v1/model", 405), ("GET", "/v3/predict", 404),
      ("GET", "/docs", 404), ("GET", "/redoc", 404), ("POST", "/", 405)],
 )  # fmt: skip
 def test_unknown_paths_and_methods_are_errors_in_json(client, method, path, status):
