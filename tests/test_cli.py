@@ -487,7 +487,15 @@ def test_one_split_has_no_standard_errors(folder, tmp_path):
 
 # By command, what it calls: each option is an argument of one of these, under the same name.
 CALLS = {
-    "fit": (sw.SDA, sw.Training, sw.SDA.save, sw.SDA.fit, fit_on_cluster),
+    "fit": (
+        sw.SDA,
+        sw.Training,
+        sw.SDA.save,
+        sw.SDA.fit,
+        fit_on_cluster,
+        sw.Card,
+        sw.choices.Display.of,
+    ),
     "predict": (predict_file,),
     "export": (export_onnx,),
     "evaluate": (Irregular,),
@@ -507,7 +515,8 @@ SOURCE = (sw.read, sw.read_wide, sw.Choices.limit, sw.MNL, sw.Utility)
 ONLY_HERE = {
     "": {"json", "cluster", "report", "table", "help"},
     "source": {"max_sets", "like", "view"},
-    "fit": {"out", "model", "time_budget"},  # an argument of the estimator
+    # time_budget is an argument of the estimator, label one of labels, data_source a card's source
+    "fit": {"out", "model", "time_budget", "label", "data_source"},
     "predict": {"table"},
     "tune": {"out", "plot", "vary"},
     "check": set(),
@@ -622,9 +631,8 @@ def test_a_bar_shows_no_count_before_it_knows_one(terminal):
 def test_datasets_lists_what_there_is():
     said = json.loads(program("datasets", "--json").stdout)
     assert [one["name"] for one in said] == [*sw.datasets.names(), *sw.paper.RAW]
-    assert {"name", "kind", "summary", "source", "terms", "items", "group", "set", "chosen"} == (
-        said[0].keys()
-    )
+    roles = {"items", "group", "set", "chosen", "labels"}
+    assert roles | {"name", "kind", "summary", "source", "terms"} == said[0].keys()
     text = program("datasets").stdout
     assert all(name in text for name in sw.datasets.names())
 

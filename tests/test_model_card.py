@@ -27,7 +27,7 @@ def test_the_card_is_in_the_file_and_the_model_is_the_same(model, tmp_path):
     model.save(tmp_path / "with.setwise", card=CARD)
     model.save(tmp_path / "without.setwise")
     assert Artifact.read(tmp_path / "with.setwise").card == CARD
-    assert Artifact.read(tmp_path / "without.setwise").card == sw.Card()
+    assert Artifact.read(tmp_path / "without.setwise").card is None
     assert (sw.load(tmp_path / "with.setwise").coef_ == model.coef_).all()
 
 

@@ -32,7 +32,8 @@ def show_model(model: ModelFile, json: Json = False) -> None:
     from setwise.scoring.model_file import Artifact
 
     artifact = Artifact.read(model, with_graph=False)
-    schema, card = artifact.schema, artifact.card.to_json()
+    schema = artifact.schema
+    card = {} if artifact.card is None else artifact.card.to_json()
     columns = [
         {"name": one.feature.column, "role": role, "kind": one.kind}
         for role, encoders in (("item", schema.items), ("context", schema.context))

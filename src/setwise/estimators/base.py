@@ -315,7 +315,7 @@ class Estimator(BaseEstimator):
             self.schema_.over(shown)  # refuses choices without the columns
             artifact = replace(artifact, sample=records(replace(shown, roles=self.schema_.roles)))
             display = display or Display.of(replace(sample, roles=self.schema_.roles))
-        artifact = replace(artifact, display=display or Display())
+        artifact = replace(artifact, display=display)
         if reference is not None:
             remedy = "make it with setwise.estimators.reference_mnl(model, choices)"
             _arguments.instance(np.ndarray, remedy)("reference", reference)

@@ -47,11 +47,11 @@ class Artifact:
     """Some sets of the data as plain values (:func:`setwise.choices.reading.records`)."""
     reference: dict[str, np.ndarray] = field(default_factory=dict)
     """Simpler models of the same data, by name: "mnl", the weights of its standardised columns."""
-    display: Display = field(default_factory=Display)
+    display: Display | None = None
     """How people read the columns and items."""
     ensemble: bool = False
     """Whether the graph adds up the probabilities of several models."""
-    card: Card = field(default_factory=Card)
+    card: Card | None = None
     """Where the model comes from."""
 
     def write(self, path: str | Path) -> None:
@@ -67,11 +67,11 @@ class Artifact:
             "fitted": self.fitted,
             "graph": None if self.graph is None else self.graph.to_json(),
             "sample": self.sample,
-            "display": self.display.to_json(),
             "ensemble": self.ensemble,
         }
-        if self.card != Card():
-            meta["card"] = self.card.to_json()
+        for name in _ABOUT:
+            if (one := getattr(self, name)) is not None:
+                meta[name] = one.to_json()
         _tensorfile.write(path, "model", arrays, meta)
 
     def with_graph(self, graph: Graph, arrays: dict[str, np.ndarray]) -> "Artifact":
@@ -99,11 +99,13 @@ class Artifact:
             check_all(_PARTS, meta)
             _take_names_back(meta["schema"], arrays)
             constants = _taken(arrays, OF_GRAPH, keep_prefix=True)
+            about = {
+                name: kind.from_json(meta[name]) for name, kind in _ABOUT.items() if name in meta
+            }
             artifact = cls(
                 meta["estimator"], meta["params"], Schema.from_json(meta["schema"]),
                 meta["fitted"], arrays, None, constants, _sample(meta.get("sample", [])),
-                _taken(arrays, OF_REFERENCE), Display.from_json(meta.get("display", {})),
-                meta.get("ensemble", False), Card.from_json(meta.get("card", {})),
+                _taken(arrays, OF_REFERENCE), ensemble=meta.get("ensemble", False), **about,
             )  # fmt: skip
             artifact._check_reference()
         plain = meta.get("graph")  # older files have none
@@ -121,6 +123,8 @@ class Artifact:
                 raise InputError(f"the weights '{name}' are not {columns[0]} finite numbers")
 
 
+_ABOUT: dict[str, Any] = {"display": Display, "card": Card}
+"""What a file may say for people, by its name in the description."""
 _an_object = instance(dict, "write an object")
 _PARTS = {
     "estimator": text,

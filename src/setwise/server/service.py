@@ -199,6 +199,7 @@ def load(path: Path, settings: Settings) -> ServedModel:
         path.stem, form, Tensors.of(scorer.schema), model, reference, settings.limits, {},
         hashlib.sha256(path.read_bytes()).hexdigest(),
     )  # fmt: skip
+    display = artifact.display or Display()
     samples = [one for one in artifact.sample if _takes(served, one)]
     about = {
         "name": served.name,
@@ -208,13 +209,13 @@ def load(path: Path, settings: Settings) -> ServedModel:
         "checksum": f"sha256:{served.checksum}",
         "loaded": datetime.now(UTC).isoformat(timespec="seconds"),
         "set": scorer.schema.roles.set,
-        "columns": described(scorer.schema, samples, artifact.display),
-        "one_hot": artifact.display.one_hot,
-        "item_name": artifact.display.item_name,
+        "columns": described(scorer.schema, samples, display),
+        "one_hot": display.one_hot,
+        "item_name": display.item_name,
         "members": [] if members is None else members.weights,
         "outside": scorer.schema.outside,
         "samples": samples,
-        "card": artifact.card.to_json(),
+        "card": {} if artifact.card is None else artifact.card.to_json(),
         "reference": reference is not None,
         "limits": vars(settings.limits) | {"max_explained": settings.limits.max_explained},
     }
