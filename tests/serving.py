@@ -218,8 +218,10 @@ def _resident(pid: int) -> float:
 
 
 def got_metrics(service: Process) -> dict[str, float]:
-    """What /metrics says now, by name and labels."""
-    text = service.send(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").decode()
+    """What /metrics says, by name and labels, as soon as a worker can answer."""
+    end, text = time.monotonic() + 20, ""
+    while not text.startswith("HTTP/1.1 200") and time.monotonic() < end:
+        text = service.send(b"GET /metrics HTTP/1.1\r\nhost: localhost\r\n\r\n").decode()
     lines = text.partition("\r\n\r\n")[2].splitlines()
     plain = [line for line in lines if not line.startswith("#")]
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in plain)}
