@@ -223,7 +223,7 @@ WRONG = {
         {"inputs": [X0, X1, tensor("set_id", [[[1]], [[2]]], "INT64")]}, "not a number or text",
     ),
     "an unknown output": ({"inputs": [X0, X1], "outputs": [{"name": "x"}]}, "'x' is not known"),
-    "no protocol": ({"sets": []}, "no request of the Open Inference Protocol"),
+    "no protocol": ({"sets": []}, "does not follow the Open Inference Protocol"),
     "no JSON": (b"{", "not JSON"),
 }  # fmt: skip
 

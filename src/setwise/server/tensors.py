@@ -220,5 +220,5 @@ def _by_set(ids: Sequence[Value] | None, rows: int) -> list[list[int]]:
 
 def _wrong_shape(error: msgspec.ValidationError) -> RequestError:
     return RequestError(
-        400, f"the body is no request of the Open Inference Protocol ({error}); correct it"
+        400, f"the body does not follow the Open Inference Protocol ({error}); correct it"
     )
