@@ -78,10 +78,13 @@ def _described(command: Any) -> Iterator[str]:
 def _tables(name: str, command: Any) -> Iterator[str]:
     """The arguments and options as ``--help`` has them, and the commands below."""
     context = type(command).context_class(command, info_name=name)
-    for kind in ("argument", "option"):
-        records = [p.get_help_record(context) for p in command.params if p.param_type_name == kind]
-        if records:
-            yield _table((kind, "value", "what it is"), [_row(*record) for record in records])
+    boxes: dict[str, list[tuple[str, str, str]]] = {"argument": [], "option": []}
+    for param in command.params:
+        box = getattr(param, "rich_help_panel", None) or param.param_type_name
+        boxes.setdefault(box, []).append(_row(*param.get_help_record(context)))
+    for box, rows in boxes.items():
+        if rows:
+            yield _table((box, "value", "what it is"), rows)
     below = getattr(command, "commands", {})
     if below:
         rows = [(f"`{name} {one}`", _first_line(child)) for one, child in below.items()]
@@ -126,8 +129,9 @@ def zoo_page() -> str:
     parts = [
         "# Which model should I use?",
         GENERATED,
-        "Start with `mnl`. Add `lcl` or `mnl_within_set` to see whether context matters at all. "
-        "Then try `sda`, the default.",
+        "`auto`, the default, predicts best without tuning. To understand your data, start with "
+        "`mnl`, whose coefficients can be read. Add `lcl` or `mnl_within_set` to see whether "
+        "context matters at all, and `sda` to see how much.",
         "Every model has a name. `setwise fit`, `setwise compare` and `setwise.compare` take these "
         "names; `setwise models` prints this list, and `setwise.zoo` returns it. "
         "The column *parameters* counts the numbers that one model learns from 8 features with "

@@ -29,11 +29,14 @@ from setwise.cli.display import displayed
 from setwise.cli.source import (
     DUPLICATE_HELP,
     EPOCHS_HELP,
+    FILE,
     MULTIPLE_HELP,
     OUTSIDE_HELP,
     REPORT_HELP,
+    ROWS,
     SPLIT_BY_HELP,
     TABLE_HELP,
+    TRAINING,
     Decimal,
     Encoding,
     Json,
@@ -46,6 +49,7 @@ from setwise.cli.source import (
     Source,
     SplitBy,
     StopOn,
+    boxed,
     may_take_source,
     names,
     seed_option,
@@ -91,7 +95,11 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-app.add_typer(datasets.app, name="datasets")
+
+DATA, MODELS, USE, PAPER = "Your data", "Models", "Use a model", "The paper"
+
+app.command(rich_help_panel=DATA)(check.check)
+app.add_typer(datasets.app, name="datasets", rich_help_panel=DATA)
 
 
 @app.callback()
@@ -133,27 +141,27 @@ ITEM_NAME_HELP = (
 Seed = Annotated[int, seed_option("Seed of the splits, the initial weights and the order of sets.")]
 
 
-@app.command(cls=MayUseCluster)
+@app.command(cls=MayUseCluster, rich_help_panel=MODELS)
 @takes_source
 def fit(
     source: Source,
     out: Annotated[Path, typer.Option(help="Model file to write.")],
     model: Annotated[str, typer.Option(help="Name of a model; see 'setwise models'.")] = "auto",
-    time_budget: Annotated[float | None, typer.Option(help=BUDGET_HELP)] = None,
-    dimension: Annotated[int | None, typer.Option(help=DIMENSION_HELP)] = None,
-    ensemble: Annotated[int | None, typer.Option(help=ENSEMBLE_HELP)] = None,
-    epochs: Annotated[int | None, typer.Option(help=EPOCHS_HELP)] = None,
-    batch_size: Annotated[int | None, typer.Option(help=BATCH_SIZE_HELP)] = None,
-    learning_rate: Annotated[float | None, typer.Option(help=RATE_HELP)] = None,
-    weight_decay: Annotated[float | None, typer.Option(help=WEIGHT_DECAY_HELP)] = None,
-    dropout: Annotated[float | None, typer.Option(help=DROPOUT_HELP)] = None,
-    patience: Annotated[int | None, typer.Option(help=PATIENCE_HELP)] = None,
-    stop_on: Annotated[StopOn | None, typer.Option(help=STOP_ON_HELP)] = None,
-    objective: Annotated[Objective | None, typer.Option(help=OBJECTIVE_HELP)] = None,
-    checkpoint: Annotated[Path | None, typer.Option(help=CHECKPOINT_HELP)] = None,
-    sample: Annotated[int, typer.Option(help=SAMPLE_HELP, min=0, max=24)] = 24,
-    label: Annotated[list[str] | None, typer.Option(help=LABEL_HELP)] = None,
-    item_name: Annotated[str | None, typer.Option(help=ITEM_NAME_HELP)] = None,
+    time_budget: Annotated[float | None, boxed(TRAINING, BUDGET_HELP)] = None,
+    dimension: Annotated[int | None, boxed(TRAINING, DIMENSION_HELP)] = None,
+    ensemble: Annotated[int | None, boxed(TRAINING, ENSEMBLE_HELP)] = None,
+    epochs: Annotated[int | None, boxed(TRAINING, EPOCHS_HELP)] = None,
+    batch_size: Annotated[int | None, boxed(TRAINING, BATCH_SIZE_HELP)] = None,
+    learning_rate: Annotated[float | None, boxed(TRAINING, RATE_HELP)] = None,
+    weight_decay: Annotated[float | None, boxed(TRAINING, WEIGHT_DECAY_HELP)] = None,
+    dropout: Annotated[float | None, boxed(TRAINING, DROPOUT_HELP)] = None,
+    patience: Annotated[int | None, boxed(TRAINING, PATIENCE_HELP)] = None,
+    stop_on: Annotated[StopOn | None, boxed(TRAINING, STOP_ON_HELP)] = None,
+    objective: Annotated[Objective | None, boxed(TRAINING, OBJECTIVE_HELP)] = None,
+    checkpoint: Annotated[Path | None, boxed(TRAINING, CHECKPOINT_HELP)] = None,
+    sample: Annotated[int, boxed(FILE, SAMPLE_HELP, min=0, max=24)] = 24,
+    label: Annotated[list[str] | None, boxed(FILE, LABEL_HELP)] = None,
+    item_name: Annotated[str | None, boxed(FILE, ITEM_NAME_HELP)] = None,
     title: model_card.Title = None,
     description: model_card.Description = None,
     data_source: model_card.DataSource = None,
@@ -207,20 +215,19 @@ def fit(
         raise typer.Exit(130)
 
 
-app.command(cls=MayUseCluster)(predict.predict)
-app.command()(export.export)
-app.command()(check.check)
-app.command()(serve.serve)
-app.command("show")(model_card.show_model)
+app.command("show", rich_help_panel=MODELS)(model_card.show_model)
+app.command(cls=MayUseCluster, rich_help_panel=USE)(predict.predict)
+app.command(rich_help_panel=USE)(serve.serve)
+app.command(rich_help_panel=USE)(export.export)
 
 
-@app.command()
+@app.command(rich_help_panel=MODELS)
 def evaluate(
     model: predict.ModelFile,
     table: Annotated[str, typer.Argument(help=TABLE_HELP)],
-    on_none: Annotated[OnNone, typer.Option(help=OUTSIDE_HELP)] = "error",
-    on_multiple: Annotated[OnMultiple, typer.Option(help=MULTIPLE_HELP)] = "error",
-    on_duplicate: Annotated[OnDuplicate, typer.Option(help=DUPLICATE_HELP)] = "error",
+    on_none: Annotated[OnNone, boxed(ROWS, OUTSIDE_HELP)] = "error",
+    on_multiple: Annotated[OnMultiple, boxed(ROWS, MULTIPLE_HELP)] = "error",
+    on_duplicate: Annotated[OnDuplicate, boxed(ROWS, DUPLICATE_HELP)] = "error",
     sep: Sep = None,
     decimal: Decimal = None,
     encoding: Encoding = None,
@@ -249,7 +256,7 @@ def evaluate(
         _show_metrics(measured, f"{measured.sets:,} sets")
 
 
-@app.command()
+@app.command(rich_help_panel=MODELS)
 def models(json: Json = False) -> None:
     """List the models: family, formula, parameters for 8 features, and whether IIA holds.
 
@@ -277,7 +284,7 @@ def models(json: Json = False) -> None:
     show.table(heads, rows, numbers=False)
 
 
-@app.command(cls=MayUseCluster)
+@app.command(cls=MayUseCluster, rich_help_panel=MODELS)
 @takes_source
 def compare(
     source: Source,
@@ -339,11 +346,11 @@ def compare(
         show.note(f"wrote {report}")
 
 
-app.command(cls=MayUseCluster)(takes_source(tune.tune))
-app.command(cls=MayUseCluster)(may_take_source(reproduce.reproduce))
-app.command()(violations.violations)
-app.command()(explain.explain)
-app.add_typer(theory.app, name="theory")
+app.command(cls=MayUseCluster, rich_help_panel=MODELS)(takes_source(tune.tune))
+app.command(rich_help_panel=USE)(explain.explain)
+app.command(rich_help_panel=USE)(violations.violations)
+app.command(cls=MayUseCluster, rich_help_panel=PAPER)(may_take_source(reproduce.reproduce))
+app.add_typer(theory.app, name="theory", rich_help_panel=PAPER)
 
 
 def main() -> None:

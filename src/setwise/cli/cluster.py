@@ -4,23 +4,19 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from setwise._errors import InputError
 from setwise.cli import show
+from setwise.cli.source import CLUSTER, Source, boxed
 
 if TYPE_CHECKING:
     from setwise._executor import Executor
-
-from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
-
-from setwise._errors import InputError
-from setwise.cli.source import Source
-
-if TYPE_CHECKING:
     from setwise.choices import Choices
 
 
@@ -30,7 +26,9 @@ CLUSTER_HELP = (
     "RAY_ADDRESS). --cluster=local: a new one on this machine. --cluster=HOST:PORT: that one."
 )
 
-Cluster = Annotated[str | None, typer.Option(FLAG, metavar="[=ADDRESS]", help=CLUSTER_HELP)]
+Cluster = Annotated[
+    str | None, typer.Option(FLAG, metavar="[=ADDRESS]", help=CLUSTER_HELP, rich_help_panel=CLUSTER)
+]
 
 
 @contextmanager
@@ -78,13 +76,16 @@ FIT_CLUSTER_HELP = (
     "RAY_ADDRESS). --cluster=local: a new one on this machine. --cluster=HOST:PORT: that one. "
     "--cluster=slurm: as one of the processes that srun has started."
 )
-FitCluster = Annotated[str | None, typer.Option(FLAG, metavar="[=ADDRESS]", help=FIT_CLUSTER_HELP)]
+FitCluster = Annotated[
+    str | None,
+    typer.Option(FLAG, metavar="[=ADDRESS]", help=FIT_CLUSTER_HELP, rich_help_panel=CLUSTER),
+]
 Workers = Annotated[
     int | None,
-    typer.Option(min=1, help="With --cluster: processes. Default: one per GPU, else per machine."),
+    boxed(CLUSTER, "Processes. Default: one per GPU, else per machine.", min=1),
 ]
 MinWorkers = Annotated[
-    int | None, typer.Option(min=1, help="With --cluster: wait if there are fewer. Default: 1.")
+    int | None, boxed(CLUSTER, "Wait if there are fewer processes. Default: 1.", min=1)
 ]
 
 

@@ -4,24 +4,22 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from setwise.cli import show
 from setwise.cli.predict import ModelFile
-from setwise.cli.source import Json, Source
+from setwise.cli.source import FILE, Json, Source, boxed
 
 if TYPE_CHECKING:
     from setwise.choices import Choices
     from setwise.scoring import Card
 
 
-Title = Annotated[str | None, typer.Option(help="Title of the model, kept in its file.")]
-Description = Annotated[str | None, typer.Option(help="What the model is for, kept in its file.")]
+Title = Annotated[str | None, boxed(FILE, "Title of the model.")]
+Description = Annotated[str | None, boxed(FILE, "What the model is for.")]
 DataSource = Annotated[
     str | None,
-    typer.Option(help="Where the data come from, kept in the file. Default: the table's name."),
+    boxed(FILE, "Where the data come from. Default: the table's name."),
 ]
-Licence = Annotated[str | None, typer.Option(help="Terms of use of the model, kept in its file.")]
+Licence = Annotated[str | None, boxed(FILE, "Terms of use of the model.")]
 
 
 def show_model(model: ModelFile, json: Json = False) -> None:

@@ -57,17 +57,25 @@ def names(option: str, text: str) -> list[str]:
     return found
 
 
+# The boxes in which --help shows the options of a command.
+COLUMNS = "What the columns mean"
+WIDE = "Wide tables: one row per choice"
+ROWS = "Which sets and rows"
+CSV = "CSV files"
+TRAINING = "Training"
+FILE = "What the model file says of itself"
+CLUSTER = "Several machines"
+
+
+def boxed(box: str, text: str, **more: Any) -> Any:
+    """An option that --help shows in this box."""
+    return typer.Option(help=text, rich_help_panel=box, **more)
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Sep = Annotated[
-    str | None,
-    typer.Option(help="CSV files: the separator between values, such as ';'. Default: ','."),
-]
-Decimal = Annotated[
-    str | None, typer.Option(help="CSV files: the decimal point, '.' or ','. Default: '.'.")
-]
-Encoding = Annotated[
-    str | None, typer.Option(help="CSV files: the encoding, such as latin-1. Default: utf-8.")
-]
+Sep = Annotated[str | None, boxed(CSV, "The separator between values, such as ';'. Default: ','.")]
+Decimal = Annotated[str | None, boxed(CSV, "The decimal point, '.' or ','. Default: '.'.")]
+Encoding = Annotated[str | None, boxed(CSV, "The encoding, such as latin-1. Default: utf-8.")]
 
 TABLE_HELP = (
     "A Parquet or CSV file with one row per item or, with {alt} in --items, one row per choice; a "
@@ -87,6 +95,11 @@ WORST_HELP = (
     "wide table, the worst alternative."
 )
 CONTEXT_HELP = "Features of the whole set, separated by commas."
+WEIGHT_HELP = "Column with a positive weight per set. Default: equal weights."
+GROUP_HELP = "Column with the respondent, to split by and to cluster standard errors by."
+TIME_HELP = "Column with the time of the choice, to split by."
+RARE_HELP = "Category levels in less than this share of rows become 'other'."
+MAX_ITEMS_HELP = "Leave out sets with more items. Default: no limit."
 MAX_SETS_HELP = "Use a random sample of this many sets. Default: all sets."
 LIKE_HELP = (
     "The table is the raw file (or folder) of this public data set, whose columns have known roles."
@@ -99,11 +112,11 @@ ITEMS_HELP = (
 )
 ALTERNATIVE_HELP = "Column that names the alternative of each row, for constants and nests."
 ALTERNATIVES_HELP = (
-    "Wide tables: the alternatives, such as 'TRAIN,SM,CAR', or the codes of the chosen column, "
+    "The alternatives, such as 'TRAIN,SM,CAR', or the codes of the chosen column, "
     "such as '1=TRAIN,2=SM,3=CAR,9=' (9 means no choice). Default: those that the columns name."
 )
-AVAILABLE_HELP = "Wide tables: pattern of the 0/1 columns of availability, such as '{alt}_AV'."
-FILL_HELP = "Wide tables: the number for alternatives without a column. Default: refuse the table."
+AVAILABLE_HELP = "Pattern of the 0/1 columns of availability, such as '{alt}_AV'."
+FILL_HELP = "The number for alternatives without a column. Default: refuse the table."
 UTILITY_HELP = (
     "Formula of the utility, such as 'price + catch | income | time': generic terms | context by "
     "alternative | items by alternative. Default: every item column."
@@ -130,45 +143,33 @@ class Source:
     """A table on the command line, with the roles of its columns."""
 
     table: Annotated[str, typer.Argument(help=TABLE_HELP)]
-    set: Annotated[str | None, typer.Option(help=SET_HELP)] = None
-    chosen: Annotated[str | None, typer.Option(help=CHOSEN_HELP)] = None
-    rank: Annotated[str | None, typer.Option(help=RANK_HELP)] = None
-    worst: Annotated[str | None, typer.Option(help=WORST_HELP)] = None
-    items: Annotated[str | None, typer.Option(help=ITEMS_HELP)] = None
-    context: Annotated[str | None, typer.Option(help=CONTEXT_HELP)] = None
-    alternative: Annotated[str | None, typer.Option(help=ALTERNATIVE_HELP)] = None
-    alternatives: Annotated[str | None, typer.Option(help=ALTERNATIVES_HELP)] = None
-    available: Annotated[str | None, typer.Option(help=AVAILABLE_HELP)] = None
-    fill: Annotated[float | None, typer.Option(help=FILL_HELP)] = None
-    utility: Annotated[str | None, typer.Option(help=UTILITY_HELP)] = None
-    reference: Annotated[str | None, typer.Option(help=REFERENCE_HELP)] = None
-    weight: Annotated[
-        str | None,
-        typer.Option(help="Column with a positive weight per set. Default: equal weights."),
-    ] = None
-    group: Annotated[str | None, typer.Option(help="Column with the respondent, to split by.")] = (
-        None
-    )
-    time: Annotated[
-        str | None, typer.Option(help="Column with the time of the choice, to split by.")
-    ] = None
-    on_none: Annotated[OnNone, typer.Option(help=OUTSIDE_HELP)] = "error"
-    on_multiple: Annotated[OnMultiple, typer.Option(help=MULTIPLE_HELP)] = "error"
-    on_duplicate: Annotated[OnDuplicate, typer.Option(help=DUPLICATE_HELP)] = "error"
-    rare: Annotated[
-        float,
-        typer.Option(help="Category levels in less than this share of rows become 'other'."),
-    ] = 0.01
+    set: Annotated[str | None, boxed(COLUMNS, SET_HELP)] = None
+    chosen: Annotated[str | None, boxed(COLUMNS, CHOSEN_HELP)] = None
+    rank: Annotated[str | None, boxed(COLUMNS, RANK_HELP)] = None
+    worst: Annotated[str | None, boxed(COLUMNS, WORST_HELP)] = None
+    items: Annotated[str | None, boxed(COLUMNS, ITEMS_HELP)] = None
+    context: Annotated[str | None, boxed(COLUMNS, CONTEXT_HELP)] = None
+    alternative: Annotated[str | None, boxed(COLUMNS, ALTERNATIVE_HELP)] = None
+    alternatives: Annotated[str | None, boxed(WIDE, ALTERNATIVES_HELP)] = None
+    available: Annotated[str | None, boxed(WIDE, AVAILABLE_HELP)] = None
+    fill: Annotated[float | None, boxed(WIDE, FILL_HELP)] = None
+    utility: Annotated[str | None, boxed(COLUMNS, UTILITY_HELP)] = None
+    reference: Annotated[str | None, boxed(COLUMNS, REFERENCE_HELP)] = None
+    weight: Annotated[str | None, boxed(COLUMNS, WEIGHT_HELP)] = None
+    group: Annotated[str | None, boxed(COLUMNS, GROUP_HELP)] = None
+    time: Annotated[str | None, boxed(COLUMNS, TIME_HELP)] = None
+    on_none: Annotated[OnNone, boxed(ROWS, OUTSIDE_HELP)] = "error"
+    on_multiple: Annotated[OnMultiple, boxed(ROWS, MULTIPLE_HELP)] = "error"
+    on_duplicate: Annotated[OnDuplicate, boxed(ROWS, DUPLICATE_HELP)] = "error"
+    rare: Annotated[float, boxed(COLUMNS, RARE_HELP)] = 0.01
     sep: Sep = None
     decimal: Decimal = None
     encoding: Encoding = None
-    min_items: Annotated[int, typer.Option(help="Leave out sets with fewer items.")] = 1
-    max_items: Annotated[
-        int | None, typer.Option(help="Leave out sets with more items. Default: no limit.")
-    ] = None
-    max_sets: Annotated[int | None, typer.Option(help=MAX_SETS_HELP)] = None
-    like: Annotated[RawName | None, typer.Option(help=LIKE_HELP)] = None
-    view: Annotated[View, typer.Option(help=VIEW_HELP)] = "paper"
+    min_items: Annotated[int, boxed(ROWS, "Leave out sets with fewer items.")] = 1
+    max_items: Annotated[int | None, boxed(ROWS, MAX_ITEMS_HELP)] = None
+    max_sets: Annotated[int | None, boxed(ROWS, MAX_SETS_HELP)] = None
+    like: Annotated[RawName | None, boxed(COLUMNS, LIKE_HELP)] = None
+    view: Annotated[View, boxed(COLUMNS, VIEW_HELP)] = "paper"
 
     def read(self, seed: int) -> "Choices":
         """The choices that the options describe."""
