@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test slow lint docs bench format clean
+.PHONY: demo test slow lint docs bench dist format clean
 
 demo: .venv/installed  ## compare models on Swissmetro; leaves demo/swissmetro.html
 	@mkdir -p demo
@@ -30,6 +30,10 @@ docs: .venv/installed-docs  ## the site, in site/
 
 bench: .venv/installed-dev  ## speed against rivals, each in an environment of its own; see benchmarks/RESULTS.md
 	$(BIN)/python benchmarks/all.py --write
+
+dist: .venv/installed-dev  ## the wheel and the source archive, in dist/
+	rm -rf dist
+	$(BIN)/hatchling build -d dist -t wheel -t sdist
 
 clean:
 	rm -rf .venv site demo dist benchmarks/.envs

@@ -4,10 +4,7 @@ import functools
 import os
 import subprocess
 import sys
-import tomllib
-import zipfile
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -327,27 +324,3 @@ def scores_alone(python, path, estimator, folder, *more):
 def test_scoring_needs_no_package_but_numpy(trained, tmp_path, name):
     estimator, path = trained(name)
     scores_alone(sys.executable, path, estimator, tmp_path, "refuse")
-
-
-@pytest.mark.slow
-def test_an_environment_with_numpy_alone_scores(trained, tmp_path):
-    estimator, path = trained("mnl")
-    root, pip = Path(__file__).parent.parent, ["-m", "pip", "-q", "--disable-pip-version-check"]
-    wheel = [sys.executable, *pip, "wheel", "--no-deps", "-w", str(tmp_path), str(root)]
-    subprocess.run(wheel, check=True)
-    subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=True)
-    python, (built,) = str(tmp_path / "venv" / "bin" / "python"), tmp_path.glob("*.whl")
-    with zipfile.ZipFile(built) as opened:
-        assert "setwise/py.typed" in opened.namelist()
-    subprocess.run([python, *pip, "install", "numpy"], check=True)
-    subprocess.run([python, *pip, "install", "--no-deps", str(built)], check=True)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("PYTHONPATH", raising=False)
-        scores_alone(python, path, estimator, tmp_path)
-
-
-def test_the_wheel_holds_the_whole_package_with_its_types():
-    root = Path(__file__).parent.parent
-    build = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]
-    assert build["targets"]["wheel"] == {"packages": ["src/setwise"]}
-    assert (root / "src" / "setwise" / "py.typed").is_file()
