@@ -103,6 +103,15 @@ def test_h_is_help_everywhere(name):
     assert "Usage:" in invoked(*name, "-h").stdout
 
 
+def test_only_the_terminal_breaks_the_lines_of_help():
+    """At 80 columns, lines that were broken at 100 in the source would be ragged."""
+    told = [line.strip() for line in run("fit", "--help").stdout.splitlines()]
+    first = next(i for i, line in enumerate(told) if line.startswith("The default, auto"))
+    paragraph = told[first : told.index("", first)]
+    assert len(paragraph) > 3
+    assert all(len(line) > 60 for line in paragraph[:-1]), paragraph
+
+
 def test_the_help_of_ensemble_says_how_many_members_sda_has():
     assert f"Default: {sw.SDA().ensemble} for sda," in ENSEMBLE_HELP
 

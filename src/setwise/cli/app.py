@@ -1,5 +1,6 @@
 """The commands fit, evaluate, models and compare; each other command has a file of its own."""
 
+import inspect
 import sys
 import warnings
 from pathlib import Path
@@ -351,6 +352,21 @@ app.command(rich_help_panel=USE)(explain.explain)
 app.command(rich_help_panel=USE)(violations.violations)
 app.command(cls=MayUseCluster, rich_help_panel=PAPER)(may_take_source(reproduce.reproduce))
 app.add_typer(theory.app, name="theory", rich_help_panel=PAPER)
+
+
+def wrap_help(commands: typer.Typer) -> None:
+    """Let the terminal break the lines of every help text: typer keeps those of the source."""
+    own = None if commands.info.help else commands.registered_callback
+    for one in (*commands.registered_commands, own):
+        if one is not None and one.callback is not None:
+            paragraphs = inspect.cleandoc(one.callback.__doc__ or "").split("\n\n")
+            one.help = "\n\n".join(" ".join(text.split()) for text in paragraphs)
+    for group in commands.registered_groups:
+        if group.typer_instance is not None:
+            wrap_help(group.typer_instance)
+
+
+wrap_help(app)
 
 
 def main() -> None:
