@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,6 @@ from setwise.choices import Choices, Encoded, Encoding, Schema
 from setwise.estimators.base import (
     FEWEST_SETS,
     Estimator,
-    Some,
     comparable,
     trainable,
     warn_if_perfect,
@@ -51,6 +50,9 @@ NESTED = "training__"
 FITTED = ("history", "best_epoch", "interrupted", "weights")
 MOST_MEMBERS = 1_000
 """In an ensemble that is read from a file: building each member takes time."""
+
+
+Trained = TypeVar("Trained", bound="TrainedEstimator")
 
 
 class TrainedEstimator(Estimator):
@@ -121,7 +123,7 @@ class TrainedEstimator(Estimator):
             params |= {f"{NESTED}{name}": value for name, value in vars(self.training).items()}
         return params
 
-    def set_params(self: Some, **params: Any) -> Some:
+    def set_params(self: Trained, **params: Any) -> Trained:
         """Change arguments of ``__init__``, or options of training such as ``training__epochs``."""
         options = {name: value for name, value in params.items() if name.startswith(NESTED)}
         super().set_params(**{name: one for name, one in params.items() if name not in options})
