@@ -416,7 +416,7 @@ class Estimator(scikit_learn.Parameters):
         """log P(x | s) of every encoded row, outside options included.
 
         In sets that chose the worst item, P is that of being the worst.
-        An estimator without a JAX model overrides this method.
+        Estimators without a JAX model, and those that need none for it, override this method.
         """
         from setwise.training import row_log_probabilities
 

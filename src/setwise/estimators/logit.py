@@ -303,6 +303,9 @@ class MNL(ConvexLogit):
     def _columns(self, encoded: Encoded, schema: Schema) -> Any:
         return encoded.items, schema.item_scales
 
+    def row_log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
+        return _log_probabilities(encoded.items @ (self.coef_ * self.schema_.item_scales), encoded)
+
     def _model(self) -> "Model":
         """The same equation as every other model: f(x) = x . b on standardised columns."""
         theta = np.zeros((self.schema_.width, 1, 1), np.float32)
@@ -374,6 +377,11 @@ class LinearContextLogit(ConvexLogit):
     def _about_context(self) -> str:
         return ""  # here it is used
 
+    def row_log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
+        means = np.hstack([_segments.means(encoded.items, encoded.offsets), encoded.context])
+        weights = _segments.spread(self.theta_ + means @ self.A_.T, encoded.offsets)
+        return _log_probabilities(np.einsum("ij,ij->i", encoded.items, weights), encoded)
+
     def _model(self) -> "Model":
         """The zoo's LCL; context's own weights are zero, since they would cancel."""
         from setwise.models import ZOO
@@ -432,6 +440,18 @@ class WithinSetMNL(ConvexLogit):
         theta = np.zeros((3, self.schema_.width), np.float32)
         theta[:, :d] = (self.coef_ * _pad(self.schema_.item_scales, 3)).reshape(3, d)
         return with_arrays(WithinSet(self.schema_.width), {"theta": theta})
+
+
+def _log_probabilities(
+    scores: Float[np.ndarray, " rows"], encoded: Encoded
+) -> Float[np.ndarray, " rows"]:
+    """log P(x | s) of these scores; in sets that chose the worst item, that of being the worst.
+
+    NumPy computes it sooner than JAX starts, and with the same precision.
+    """
+    if encoded.worst is not None:
+        scores = np.where(_segments.spread(encoded.worst, encoded.offsets), -scores, scores)
+    return _segments.log_softmax(scores, encoded.offsets).astype(np.float32)
 
 
 def _pad(scales: Float[np.ndarray, " d"], times: int) -> Float[np.ndarray, " p"]:

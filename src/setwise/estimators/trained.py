@@ -13,8 +13,6 @@ from typing import Any, ClassVar, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from setwise import _arguments
 from setwise._arguments import SEEDS, Check, each, instance, seed, whole
@@ -28,6 +26,7 @@ from setwise.estimators.base import (
     trainable,
     warn_if_perfect,
 )
+from setwise.estimators.scikit_learn import unfitted, warn_of_convergence
 from setwise.models import Blueprint, Ensemble, Model, Sizes
 from setwise.scoring.model_file import Artifact
 from setwise.training import (
@@ -213,11 +212,10 @@ class TrainedEstimator(Estimator):
         if not bad:
             return
         who = "the model" if self.ensemble == 1 else f"{len(bad)} of {len(counting)} members"
-        warnings.warn(
+        warn_of_convergence(
             f"training failed: {who} predicted the validation sets worse than equal chances would "
             f"in every epoch (NLL {min(bad):.4g} at best); use a learning rate below "
             f"{self.training_options.learning_rate:g}, and check the columns for extreme values",
-            ConvergenceWarning,
             stacklevel=5,
         )
 
@@ -307,7 +305,9 @@ def fit_together(
     blueprint, sizes = each_with[0].blueprint, each_with[0].sizes()
     if any((one.blueprint, one.sizes()) != (blueprint, sizes) for one in each_with):
         raise InputError("the estimators are of different kinds or sizes; fit each kind by itself")
-    fitted = [clone(one).set_params(seed=seed) for one, seed in zip(each_with, seeds, strict=True)]
+    fitted = [
+        unfitted(one).set_params(seed=seed) for one, seed in zip(each_with, seeds, strict=True)
+    ]
     learned = [Schema.learn(trainable(train), worst=True) for train, _ in parts]
     valid = [comparable(trainable(valid, "validation"), train) for train, valid in parts]
     tasks = [
