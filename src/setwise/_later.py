@@ -4,6 +4,7 @@ JAX takes half a second, and so does scikit-learn: who fits a logit should wait 
 """
 
 import importlib
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,6 +19,8 @@ def later(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     def __getattr__(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        return getattr(importlib.import_module(homes[name]), name)
+        value = getattr(importlib.import_module(homes[name]), name)
+        setattr(sys.modules[package], name, value)  # from now on it is found without this function
+        return value
 
     return __getattr__

@@ -67,6 +67,11 @@ class Parameters:
         ]
         return f"{type(self).__name__}({', '.join(given)})"
 
+    def _repr_html_(self) -> str:
+        from sklearn.utils import estimator_html_repr
+
+        return str(estimator_html_repr(self))
+
     def __sklearn_tags__(self) -> Any:
         from sklearn.base import BaseEstimator
 
