@@ -59,7 +59,7 @@ class Plan(NamedTuple):
 
 QUICK = Plan(sets=500, fits=2, repeats=1)
 
-LOADED = "Most of it is loaded code: JAX, Polars and scikit-learn come with setwise."
+LOADED = "Most of it is loaded code: Polars and SciPy come with setwise."
 FIGURES = (
     Figure("fit_seconds", "A warm fit"),
     Figure(

@@ -1,9 +1,9 @@
 """Write what the docs take from the program, so that they cannot drift from it.
 
 ``python docs/generate.py`` writes ``cli.md`` (from the commands' help), ``which-model.md`` (from
-the zoo) and ``index.md`` (from the README). With ``--measure`` it first compares the models on
-Swissmetro, which takes some minutes, and puts the leaderboard into the README and its picture
-into ``images/``.
+the zoo), ``index.md`` (from the README), and ``zoo.json`` in the package, which ``setwise models``
+prints. With ``--measure`` it first compares the models on Swissmetro, which takes some minutes, and
+puts the leaderboard into the README and its picture into ``images/``.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from setwise.cli import app
+from setwise.estimators import listing
 
 if TYPE_CHECKING:
     from setwise.comparison.comparison import Comparison
@@ -150,6 +151,13 @@ def zoo_page() -> str:
         "[Every model, compared](zoo-results.md) on three data sets.",
     )
     return "\n\n".join(parts) + "\n"
+
+
+def zoo_listing() -> str:
+    """What `setwise models` prints, which should not wait for JAX."""
+    from setwise.estimators import zoo
+
+    return json.dumps(listing.described(zoo()), indent=1, ensure_ascii=False) + "\n"
 
 
 def _zoo_row(entry: Any) -> tuple[str, ...]:
@@ -374,6 +382,7 @@ def main() -> None:
         README.write_text(text, "utf-8")
         (DOCS / "images" / "swissmetro.svg").write_text(dots_picture(comparison), "utf-8")
     (DOCS / "cli.md").write_text(cli_page(), "utf-8")
+    listing.FILE.write_text(zoo_listing(), "utf-8")
     (DOCS / "which-model.md").write_text(zoo_page(), "utf-8")
     (DOCS / "zoo-results.md").write_text(results_page(), "utf-8")
     (DOCS / "index.md").write_text(index_page(README.read_text("utf-8")), "utf-8")

@@ -406,12 +406,13 @@ def test_rival_runs(tmp_path, side):
 
 
 ABOVE_THEIR_AIM = {
-    "read": (10, 47), "fit": (24, 188), "compare": (23, None), "predict file": (26, None),
+    "read": (9, 47), "fit": (25, 190), "save": (13, None), "predict file": (26, None),
     "request": (13, None),
 }  # fmt: skip
 """The files and functions of walks that are longer than they should be.
 
 A request passes limits on hosts, on bodies that arrive and on memory, each in a file of its own.
+"fit" and "save" ask for parameters, which scikit-learn's base class did before, uncounted.
 """
 
 

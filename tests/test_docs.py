@@ -27,6 +27,7 @@ from typer.testing import CliRunner
 
 import setwise as sw
 from setwise.cli import app
+from setwise.estimators import listing
 from test_architecture import LAYERS
 
 ROOT = Path(__file__).parent.parent
@@ -320,6 +321,7 @@ def test_the_generated_pages_are_up_to_date():
     advice = "run: python docs/generate.py"
     assert PAGES["cli"] == generate.cli_page(), advice
     assert PAGES["which-model"] == generate.zoo_page(), advice
+    assert listing.FILE.read_text("utf-8") == generate.zoo_listing(), advice
     assert PAGES["zoo-results"] == generate.results_page(), advice
     assert PAGES["index"] == generate.index_page(PROSE["README"]), advice
 

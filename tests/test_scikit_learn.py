@@ -1,13 +1,19 @@
 """scikit-learn's own tools with our estimators and choices."""
 
+import pickle
+
 import numpy as np
 import polars as pl
 import pytest
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_score
 from sklearn.model_selection import train_test_split as split_by_scikit_learn
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted
 
 import setwise as sw
+from setwise.estimators.scikit_learn import Parameters, unfitted
 
 TINY = sw.SDW(2, hidden=2, training=sw.Training(epochs=2))
 
@@ -182,6 +188,41 @@ def test_what_was_fitted_on_is_told(choices):
                           "age": [3, 3, 5, 5, 4, 4], "taken": [1, 0, 1, 0, 0, 1]})  # fmt: skip
     read = sw.read(trips, set="trip", chosen="taken", items=["log(cost)"], context=["age"])
     assert sw.RandomChoice().fit(read).feature_names_in_.tolist() == ["cost", "age"]
+
+
+def test_estimators_keep_the_conventions_of_scikit_learn(choices):
+    model = sw.MNL(l2=3)
+    assert get_tags(model).requires_fit
+    assert not is_classifier(model)
+    assert not is_regressor(model)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(model)
+    with pytest.raises(NotFittedError, match="call fit") as refused:
+        model.predict_proba(choices)
+    assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)
+    check_is_fitted(model.fit(choices))
+    assert "MNL(l2=3)" in model._repr_html_()
+    assert [repr(one) for one in (clone(model), unfitted(model), sw.SDA(), TINY)] == [
+        "MNL(l2=3)", "MNL(l2=3)", "SDA()",
+        "SDW(dimension=2, hidden=2, training=Training(epochs=2))",
+    ]  # fmt: skip
+
+
+def test_parameters_of_estimators_within_estimators():
+    class Around(Parameters):
+        def __init__(self, model, times=1):
+            self.model, self.times = model, times
+
+    around = Around(sw.MNL(l2=1))
+    assert around.get_params() == {"model": around.model, "model__l2": 1, "model__utility": None,
+                                   "times": 1}  # fmt: skip
+    around.set_params(model__l2=2, model=sw.WithinSetMNL(), times=3)
+    assert repr(around) == "Around(model=WithinSetMNL(l2=2), times=3)"
+    copy = unfitted(around)
+    assert repr(copy) == repr(around)
+    assert copy.model is not around.model
+    with pytest.raises(sw.InputError, match="Around has no argument 'times__l2'; it has: model, "):
+        around.set_params(times__l2=1)
 
 
 # Arrays

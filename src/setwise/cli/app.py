@@ -263,23 +263,19 @@ def models(json: Json = False) -> None:
 
     Example: setwise models
     """
-    from dataclasses import asdict
+    from setwise.estimators.listing import listed
 
-    from setwise.estimators import zoo
-
-    entries = zoo()
+    entries = listed()
     if json:
-        show.as_json(
-            [{"name": e.name, **asdict(e.about), "parameters": e.parameters()} for e in entries]
-        )
+        show.as_json(entries)
         return
     rows = [
         (
-            entry.name, entry.about.family, entry.about.formula, entry.about.reference,
-            "" if (count := entry.parameters()) is None else f"{count:,}",
-            "holds" if entry.about.satisfies_iia else "",
+            one["name"], one["family"], one["formula"], one["reference"],
+            "" if one["parameters"] is None else f"{one['parameters']:,}",
+            "holds" if one["satisfies_iia"] else "",
         )
-        for entry in entries
+        for one in entries
     ]  # fmt: skip
     heads = ("name", "family", "g(x, s)", "reference", "parameters", "IIA")
     show.table(heads, rows, numbers=False)

@@ -9,7 +9,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from sklearn.base import clone
 
 from setwise._arguments import (
     callback,
@@ -30,6 +29,7 @@ from setwise.choices import Choices, split
 from setwise.comparison import statistics
 from setwise.estimators import Estimator, named
 from setwise.estimators.base import trainable
+from setwise.estimators.scikit_learn import unfitted
 from setwise.metrics import HIGHER_IS_BETTER, Metrics
 from setwise.tuning import OnTrials, Tuned, Tuning, check_space, tunable, tune_tasks
 
@@ -412,7 +412,7 @@ def _cells(
 def _cell(piece: _Piece, send: Send) -> Cell:
     splits = piece.splits.get()
     train, valid, test = splits[piece.number]
-    fresh = clone(piece.estimator)
+    fresh = unfitted(piece.estimator)
     if "seed" in fresh.get_params():
         fresh.set_params(seed=splits.seed + piece.number)
     begin = time.perf_counter()

@@ -29,6 +29,7 @@ from setwise.estimators import (
 )
 from setwise.estimators.base import fitted
 from setwise.estimators.basic import LinearScorer
+from setwise.estimators.maximum_likelihood import Estimated
 from setwise.estimators.summary import NORMAL
 from setwise.training.covariances import KINDS
 
@@ -189,6 +190,7 @@ def willingness_to_pay(
         _tell_of_others(estimator, price)
         return _over_people(estimator, price, covariance, draws if interval != "delta" else 0, seed)
     utilities = linear_weights(estimator, price, at, covariance)
+    assert isinstance(estimator, Estimated)  # all that have such weights
     _tell_of_others(estimator, price)
     for weights in utilities:
         place = weights.names.index(price)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Float64, Int
 
 from setwise import _arguments, _segments
 from setwise._errors import InputError
+from setwise._shapes import Float, Float64, Int
 from setwise.choices import Choices, read
 
 SetSizes = int | Sequence[int]

@@ -25,11 +25,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64, Int
 
 from setwise import _segments
 from setwise._arguments import checked, optional, text, whole
 from setwise._errors import InputError
+from setwise._shapes import Bool, Float, Float64, Int
 from setwise.choices.choices import generator
 from setwise.datasets.generated import (
     Generated,

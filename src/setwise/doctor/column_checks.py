@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator
 
 import numpy as np
-from jaxtyping import Float
 
 from setwise import _segments
+from setwise._shapes import Float
 from setwise.choices.features import TRANSFORMS
 from setwise.doctor.columns import ExaminedFeature
 from setwise.doctor.report import Finding, counted, percent

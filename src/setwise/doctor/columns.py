@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
 
 from setwise import _segments
+from setwise._shapes import Bool, Float, Int, Shaped
 from setwise.choices import Choices, Feature
 from setwise.choices.choices import Column
 from setwise.choices.column_types import EXACT, WrongType, typed

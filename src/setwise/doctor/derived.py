@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from setwise import _segments
+from setwise._shapes import Bool, Float, Int
 from setwise.choices import Choices
 from setwise.choices.choices import Column
 from setwise.doctor.columns import ExaminedFeature, ExaminedSets, features_of

@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
 
 from setwise import _segments
+from setwise._shapes import Bool, Float, Int, Shaped
 from setwise.choices import Choices
 from setwise.choices.choices import Column
 from setwise.doctor.columns import ExaminedFeature, ExaminedSets, features_of

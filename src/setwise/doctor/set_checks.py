@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Bool, Int
 
 from setwise import _segments
 from setwise._errors import InputError
+from setwise._shapes import Bool, Int
 from setwise.choices.column_types import EXACT, identifiers
 from setwise.doctor.columns import EXAMPLES, ExaminedSets, comparable, understood
 from setwise.doctor.report import Finding, TableSummary, counted
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 from dataclasses import dataclass, field
 
-from jaxtyping import Float
-
+from setwise._shapes import Float
 from setwise.doctor.columns import ExaminedFeature
 
 BARS = 12

@@ -5,17 +5,15 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import narwhals as nw
 import numpy as np
-from jaxtyping import Float, Int, Shaped
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from setwise import _arguments, _segments
 from setwise._arguments import Check
 from setwise._errors import DataWarning, InputError
+from setwise._shapes import Float, Int, Shaped
 from setwise.choices import (
     Choices,
     Display,
@@ -29,14 +27,15 @@ from setwise.choices import (
 from setwise.choices.reading import few, from_matrix, records
 from setwise.choices.validation import finite
 from setwise.doctor.leaks import giveaways
+from setwise.estimators import scikit_learn
 from setwise.metrics import Metrics, Outcomes, predicted
-from setwise.models import Ensemble, Model
 from setwise.scoring.card import Card
 from setwise.scoring.model_file import Artifact
 from setwise.scoring.scorer import warn_of_replaced
-from setwise.scoring.tracing import traced
 from setwise.scoring.wide_tables import predict_wide
-from setwise.training import row_log_probabilities
+
+if TYPE_CHECKING:
+    from setwise.models import Model
 
 RANKED = ("probability", "rank")
 """The columns that ``rank`` adds to a table."""
@@ -46,11 +45,7 @@ FEWEST_SETS = 20
 Some = TypeVar("Some", bound="Estimator")
 
 
-class NotFitted(InputError, NotFittedError):
-    """Something was asked of an estimator that only a fitted one can do."""
-
-
-class Estimator(BaseEstimator):
+class Estimator(scikit_learn.Parameters):
     """A choice model with the interface of scikit-learn.
 
     ``__init__`` stores its arguments. :meth:`fit` checks them, learns and returns self. Fitted
@@ -85,7 +80,7 @@ class Estimator(BaseEstimator):
     """Whether some sets may have chosen the worst item."""
 
     schema_: Schema
-    model_: Model
+    model_: "Model"
 
     def fit(
         self: Some,
@@ -167,19 +162,6 @@ class Estimator(BaseEstimator):
     def n_features_in_(self) -> int:
         """How many columns of the training table the model reads."""
         return len(self.feature_names_in_)
-
-    def set_params(self: Some, **params: Any) -> Some:
-        """Change arguments of ``__init__``; unknown ones are refused."""
-        known = self.get_params(deep=False)
-        for name in params:
-            own, _, inner = name.partition("__")
-            if own not in known or (inner and not hasattr(known[own], "set_params")):
-                raise InputError(
-                    f"{type(self).__name__} has no argument '{name}'; it has: "
-                    f"{', '.join(known) or 'none'}"
-                )
-        super().set_params(**params)
-        return self
 
     def predict_proba(self, data: Any, *, set: Any = None) -> Float[np.ndarray, " rows"]:
         """P(x | s), one probability per row, in the table's order.
@@ -327,6 +309,9 @@ class Estimator(BaseEstimator):
 
     def artifact(self) -> Artifact:
         """What the model file holds, the graph of the model's scores included."""
+        from setwise.models import Ensemble
+        from setwise.scoring.tracing import traced
+
         self.check_is_fitted()
         artifact = self._to_artifact()
         params = _arguments.plain(artifact.params)
@@ -403,10 +388,12 @@ class Estimator(BaseEstimator):
     @property
     def has_jax_model(self) -> bool:
         """Whether ``model_`` is a JAX model: it can be traced and batched."""
+        from setwise.models import Model
+
         return isinstance(self.model_, Model)
 
     @property
-    def graph_model(self) -> Model:
+    def graph_model(self) -> "Model":
         """The model whose graph a file holds."""
         return self.model_
 
@@ -429,8 +416,10 @@ class Estimator(BaseEstimator):
         """log P(x | s) of every encoded row, outside options included.
 
         In sets that chose the worst item, P is that of being the worst.
-        An estimator without a JAX model overrides this method.
+        Estimators without a JAX model, and those that need none for it, override this method.
         """
+        from setwise.training import row_log_probabilities
+
         return row_log_probabilities(self.model_, encoded)
 
     def row_probabilities(self, choices: Choices) -> Float[np.ndarray, " rows"]:
@@ -445,7 +434,7 @@ class Estimator(BaseEstimator):
         """Refuse an estimator that was not fitted."""
         if not hasattr(self, "schema_"):
             name = type(self).__name__
-            raise NotFitted(f"this {name} is not fitted yet; call fit(choices) first")
+            raise scikit_learn.NotFitted(f"this {name} is not fitted yet; call fit(choices) first")
 
     @abstractmethod
     def _to_artifact(self) -> Artifact:

@@ -12,7 +12,6 @@ from typing import ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Float
-from scipy.optimize import brentq
 
 from setwise import _segments
 from setwise._arguments import one_of, optional, text
@@ -195,6 +194,8 @@ def temperature(scores: Float[np.ndarray, " rows"], encoded: Encoded) -> float:
         return spread / BOUNDS[0]
     if slope(high) <= 0:
         return spread / BOUNDS[1]
+    from scipy.optimize import brentq  # slow to import
+
     return spread / float(np.exp(brentq(slope, low, high)))
 
 

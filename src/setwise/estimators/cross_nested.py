@@ -1,6 +1,5 @@
 """The cross-nested logit for given nests of named alternatives, by maximum likelihood."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -10,7 +9,6 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import softmax
-from sklearn.exceptions import ConvergenceWarning
 
 from setwise import _segments
 from setwise._arguments import by_name, each, flag, text
@@ -29,6 +27,7 @@ from setwise.estimators.maximum_likelihood import (
     without_context,
 )
 from setwise.estimators.nests import ALONE, NOTE, above, check_alternatives, warn_if_above
+from setwise.estimators.scikit_learn import warn_of_convergence
 from setwise.estimators.summary import reasons
 from setwise.models.cross_nested import CrossNested
 from setwise.training import Optimum, maximise
@@ -227,10 +226,9 @@ class CrossNestedLogit(Estimated):
         warn_of_rounding(self.feature_names_, mnl)
         warn_if_certain(self.log_likelihood_, self.null_log_likelihood_, self.sets_)
         if not found.converged and not mnl.separation:
-            warnings.warn(
+            warn_of_convergence(
                 "the likelihood of the cross-nested logit has no clear maximum; its standard "
                 "errors mean little: use fewer features or nests, or more sets",
-                ConvergenceWarning,
                 stacklevel=4,
             )
         warn_if_above(*self._scales())

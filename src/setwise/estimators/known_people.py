@@ -48,6 +48,11 @@ class Posterior:
 class KnowsPeople(Estimated):
     """A model of tastes that differ between people, and so learns from each person's choices."""
 
+    @property
+    @abstractmethod
+    def feature_names_(self) -> list[str]:
+        """The columns of the utility, in the order of ``coef_``."""
+
     @abstractmethod
     def posterior(self, choices: Choices) -> Posterior:
         """What these choices say about the tastes of those who made them."""
@@ -111,7 +116,7 @@ class KnowsPeople(Estimated):
         >>> model.individual_coefficients().columns
         ['person', 'x0', 'x1', 'sd(x0)', 'sd(x1)']
         """
-        names = self.feature_names()
+        names = self.feature_names_
         return self._individual(choices, names, lambda points: self._in_units(points))
 
     def individual_willingness_to_pay(self, price: str, choices: Choices | None = None) -> Any:
@@ -133,7 +138,7 @@ class KnowsPeople(Estimated):
         """
         self.check_is_fitted()
         place = self.price_place(price)
-        names = [name for name in self.feature_names() if name != price]
+        names = [name for name in self.feature_names_ if name != price]
         return self._individual(
             choices, names, lambda points: worth(self._in_units(points), place, price)
         )
@@ -145,7 +150,7 @@ class KnowsPeople(Estimated):
     def price_place(self, price: str) -> int:
         """The place of a price among the columns of the utility; others are refused."""
         text("price", price)
-        names = self.feature_names()
+        names = self.feature_names_
         if price not in names:
             raise InputError(
                 f"price='{price}' is not a column of the utility; the columns are: "
@@ -163,7 +168,7 @@ class KnowsPeople(Estimated):
 
     def _in_units(self, points: Points) -> Float[np.ndarray, "k points"]:
         """The coefficients of the utility's columns, in the table's units."""
-        places = [self.schema_.item_names.index(name) for name in self.feature_names()]
+        places = [self.schema_.item_names.index(name) for name in self.feature_names_]
         return points[places] / self.schema_.item_scales[places, None]
 
     def _individual(

@@ -1,6 +1,5 @@
 """Latent classes: people of a few kinds, each with tastes of its own, by maximum likelihood."""
 
-import warnings
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ import numpy as np
 from jax import random
 from jaxtyping import Bool, Float, Int
 from scipy.special import softmax
-from sklearn.exceptions import ConvergenceWarning
 
 from setwise._arguments import each, one_of, optional, seed, text, whole
 from setwise._errors import InputError
@@ -28,6 +26,7 @@ from setwise.estimators.maximum_likelihood import (
     warn_if_certain,
     warn_of_rounding,
 )
+from setwise.estimators.scikit_learn import warn_of_convergence
 from setwise.estimators.summary import reasons
 from setwise.models.mixtures import Mixture
 from setwise.training import Optimum, maximise
@@ -178,10 +177,9 @@ class LatentClass(KnowsPeople):
         warn_if_certain(self.log_likelihood_, self.null_log_likelihood_, self.sets_)
         if not self.converged_:
             why = "; ".join(self._flaws) or "the search did not end"
-            warnings.warn(
+            warn_of_convergence(
                 f"the likelihood of {self.classes_} classes has no clear maximum ({why}), and its "
                 "standard errors mean little; use fewer classes or features, or more sets",
-                ConvergenceWarning,
                 stacklevel=3,
             )
 

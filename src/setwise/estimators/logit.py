@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32
 
 from setwise import _segments
 from setwise._arguments import checked, number, or_word
 from setwise._errors import InputError
+from setwise._shapes import Bool, Float, Float32
 from setwise._tensorfile import with_arrays
 from setwise.choices import Choices, Encoded, Schema, Utility
 from setwise.estimators.base import Estimator, fitted, held_out, is_choices, trainable
@@ -35,14 +35,12 @@ from setwise.estimators.maximum_likelihood import (
     without_context,
 )
 from setwise.estimators.summary import reasons
-from setwise.models import ZOO, Model
-from setwise.models.within_set import WithinSet, within_set
-from setwise.training import Optimum, maximise
 from setwise.training.covariances import Resampling, logit_climb
-from setwise.training.likelihood import by_set
-from setwise.training.newton import few_threads, penalised
+from setwise.training.newton import Optimum, few_threads, maximise, penalised
 from setwise.training.penalties import by_leave_one_out, by_validation
-from setwise.training.shards import stays_on_disk
+
+if TYPE_CHECKING:
+    from setwise.models import Model
 
 ROUNDING = 1e-12  # a set's mean this near to zero, in standardised units, is zero
 
@@ -305,10 +303,15 @@ class MNL(ConvexLogit):
     def _columns(self, encoded: Encoded, schema: Schema) -> Any:
         return encoded.items, schema.item_scales
 
-    def _model(self) -> Model:
+    def row_log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
+        return _log_probabilities(encoded.items @ (self.coef_ * self.schema_.item_scales), encoded)
+
+    def _model(self) -> "Model":
         """The same equation as every other model: f(x) = x . b on standardised columns."""
         theta = np.zeros((self.schema_.width, 1, 1), np.float32)
         theta[: len(self.coef_), 0, 0] = self.coef_ * self.schema_.item_scales
+        from setwise.models import ZOO
+
         skeleton = ZOO["mnl"].skeleton(self.schema_.width)
         return with_arrays(skeleton, {"F.theta": theta})
 
@@ -374,8 +377,15 @@ class LinearContextLogit(ConvexLogit):
     def _about_context(self) -> str:
         return ""  # here it is used
 
-    def _model(self) -> Model:
+    def row_log_probabilities(self, encoded: Encoded) -> Float[np.ndarray, " rows"]:
+        means = np.hstack([_segments.means(encoded.items, encoded.offsets), encoded.context])
+        weights = _segments.spread(self.theta_ + means @ self.A_.T, encoded.offsets)
+        return _log_probabilities(np.einsum("ij,ij->i", encoded.items, weights), encoded)
+
+    def _model(self) -> "Model":
         """The zoo's LCL; context's own weights are zero, since they would cancel."""
+        from setwise.models import ZOO
+
         d, width = len(self.theta_), self.schema_.width
         theta, A = np.zeros(width, np.float32), np.zeros((width, width), np.float32)
         theta[:d], A[:d] = self.theta_, self.A_
@@ -414,17 +424,34 @@ class WithinSetMNL(ConvexLogit):
         return [*names, *(f"{kind}({name})" for kind in ("z", "position") for name in names)]
 
     def _columns(self, encoded: Encoded, schema: Schema) -> Any:
+        from setwise.models.within_set import within_set
+        from setwise.training.likelihood import by_set
+
         # In single precision first: what the model takes as equal is equal here.
         single = replace(encoded, items=encoded.items.astype(np.float32).astype(np.float64))
         relative = by_set(within_set, single)
         scales = schema.item_scales
         return np.hstack([encoded.items, relative]), _pad(scales, 3)
 
-    def _model(self) -> Model:
+    def _model(self) -> "Model":
+        from setwise.models.within_set import WithinSet
+
         d = len(self.schema_.item_names)
         theta = np.zeros((3, self.schema_.width), np.float32)
         theta[:, :d] = (self.coef_ * _pad(self.schema_.item_scales, 3)).reshape(3, d)
         return with_arrays(WithinSet(self.schema_.width), {"theta": theta})
+
+
+def _log_probabilities(
+    scores: Float[np.ndarray, " rows"], encoded: Encoded
+) -> Float[np.ndarray, " rows"]:
+    """log P(x | s) of these scores; in sets that chose the worst item, that of being the worst.
+
+    NumPy computes it sooner than JAX starts, and with the same precision.
+    """
+    if encoded.worst is not None:
+        scores = np.where(_segments.spread(encoded.worst, encoded.offsets), -scores, scores)
+    return _segments.log_softmax(scores, encoded.offsets).astype(np.float32)
 
 
 def _pad(scales: Float[np.ndarray, " d"], times: int) -> Float[np.ndarray, " p"]:
@@ -448,6 +475,8 @@ def reference_mnl(estimator: Estimator, choices: Choices) -> Float32[np.ndarray,
     >>> len(reference_mnl(model, choices))
     2
     """
+    from setwise.training.shards import stays_on_disk
+
     if stays_on_disk(choices):
         raise InputError(
             "the data stay on disk, and an MNL would read them many times more; fit one to a part "

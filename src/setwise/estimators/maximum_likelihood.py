@@ -5,28 +5,29 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
-from scipy.optimize import minimize
-from sklearn.exceptions import ConvergenceWarning
 
 from setwise import _segments
 from setwise._arguments import Check, flag, instance, number, one_of, optional, whole
 from setwise._arguments import seed as check_seed
 from setwise._errors import DataWarning, InputError
+from setwise._shapes import Bool, Float, Int
 from setwise.choices import Choices, Encoded, Schema, Utility
 from setwise.choices.choices import rows_of
 from setwise.doctor.derived import Derived, derived
 from setwise.estimators.base import FEWEST_SETS, Estimator, warn_if_perfect
+from setwise.estimators.scikit_learn import warn_of_convergence
 from setwise.estimators.summary import Summary
 from setwise.metrics.set_means import numbered
-from setwise.models import Model
 from setwise.scoring.model_file import Artifact
-from setwise.training import Optimum
 from setwise.training.covariances import KINDS, Resampling, sandwich
-from setwise.training.separation import Separation
+from setwise.training.newton import Optimum
+
+if TYPE_CHECKING:
+    from setwise.models import Model
+    from setwise.training.separation import Separation
 
 FIXED = "fixed: given, not estimated"
 is_utility = optional(instance((str, Utility), "write a formula such as 'price + log(time)'"))
@@ -110,11 +111,11 @@ class Estimated(Estimator):
         """What the bootstrap fits to every resample of these choices."""
 
     @abstractmethod
-    def _model(self) -> Model:
+    def _model(self) -> "Model":
         """The model that the fitted attributes describe, on standardised columns."""
 
     @cached_property
-    def model_(self) -> Model:  # type: ignore[override]
+    def model_(self) -> "Model":  # type: ignore[override]
         """What predicts; JAX is slow to start, and those who only estimate need not wait."""
         return self._model()
 
@@ -193,10 +194,9 @@ class Estimated(Estimator):
                 'covariance="cluster" or "robust", or fewer columns'
             )
         if not reached.all():
-            warnings.warn(
+            warn_of_convergence(
                 f"{int((~reached).sum())} of {resamples} resamples have no maximum of the "
                 "likelihood and are left out of the bootstrap; standard errors may be too small",
-                ConvergenceWarning,
                 stacklevel=2,
             )
         covariance = np.atleast_2d(np.cov(drawn[reached].T))
@@ -267,8 +267,7 @@ class Estimated(Estimator):
     def __getstate__(self) -> dict[str, Any]:
         if self._choices is not None:
             _ = self.derived_  # it cannot be found without them
-        state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_choices"}
+        return {name: value for name, value in vars(self).items() if name != "_choices"}
 
     def _to_artifact(self) -> Artifact:
         names = (*STATISTICS, *MORE_STATISTICS, *self.FITTED, "dropped")
@@ -391,6 +390,8 @@ def constants_only(choices: Choices, data: Encoded) -> tuple[float | None, int]:
         total = offers @ _segments.log_sum_exp(values, offsets)
         return float(total - taken @ a), np.bincount(of_rows, p, count) - taken
 
+    from scipy.optimize import minimize  # slow to import
+
     start = np.log(np.maximum(taken, 0.5))
     found = minimize(loss, start, jac=True, method="BFGS" if count < 50 else "L-BFGS-B")
     return -float(found.fun), count - 1
@@ -463,7 +464,7 @@ def warn_of_rounding(names: Sequence[str], logit: Optimum) -> None:
 
 def warn_of_no_maximum(
     names: Sequence[str],
-    found: Separation | None,
+    found: "Separation | None",
     sets: int,
     l2: float = 0.0,
     own: bool = True,
@@ -485,7 +486,7 @@ def warn_of_no_maximum(
         if l2
         else ", and standard errors mean nothing; "
     )
-    warnings.warn(f"{why}{instead}{remedy}", ConvergenceWarning, stacklevel=4)
+    warn_of_convergence(f"{why}{instead}{remedy}", stacklevel=4)
 
 
 def about_penalty(l2: float, asked: bool) -> str:
@@ -500,7 +501,7 @@ def about_penalty(l2: float, asked: bool) -> str:
     )
 
 
-def _separated(names: Sequence[str], found: Separation, sets: int) -> tuple[str, str]:
+def _separated(names: Sequence[str], found: "Separation", sets: int) -> tuple[str, str]:
     """What separates the choices, and what to do about it."""
     quoted = [f"'{name}'" for name, one in zip(names, found.columns, strict=True) if one]
     shown = ", ".join(quoted[:5]) + (f" and {len(quoted) - 5} more" if len(quoted) > 5 else "")

@@ -1,6 +1,5 @@
 """The mixed logit with random coefficients over panels, by maximum simulated likelihood."""
 
-import warnings
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
@@ -11,7 +10,6 @@ from typing import ClassVar, Literal
 import numpy as np
 from jax import random as keys
 from jaxtyping import Bool, Float, Float32, Int
-from sklearn.exceptions import ConvergenceWarning
 
 from setwise._arguments import by_name, flag, one_of, optional, or_word, text, whole
 from setwise._arguments import seed as check_seed
@@ -31,6 +29,7 @@ from setwise.estimators.maximum_likelihood import (
     with_utility,
     without_context,
 )
+from setwise.estimators.scikit_learn import warn_of_convergence
 from setwise.estimators.summary import reasons
 from setwise.estimators.taste_columns import TasteColumns
 from setwise.models.mixtures import Mixture
@@ -177,18 +176,16 @@ class MixedLogit(KnowsPeople):
         if mnl.separation:
             warn_of_no_maximum(self.feature_names_, mnl.separation, len(data))
         elif not found.converged:
-            warnings.warn(
+            warn_of_convergence(
                 "the simulated likelihood has no clear maximum; its standard errors mean little: "
                 "use fewer random coefficients, more draws or more choices per person",
-                ConvergenceWarning,
                 stacklevel=4,
             )
         elif self.draws == "auto" and self.moved_ > SETTLED:
-            warnings.warn(
+            warn_of_convergence(
                 f'with {self.draws_:,} draws per person, the most that "auto" takes, estimates '
                 f"still move by up to {self.moved_:.2f} of their standard errors: use fewer random "
                 "coefficients, more choices per person, or more draws with draws=",
-                ConvergenceWarning,
                 stacklevel=4,
             )
         warn_of_rounding(self.feature_names_, mnl)

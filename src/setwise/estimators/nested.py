@@ -1,6 +1,5 @@
 """The nested logit for given nests, of one level or several, by maximum likelihood."""
 
-import warnings
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import ClassVar, Literal
 import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import expit
-from sklearn.exceptions import ConvergenceWarning
 
 from setwise import _segments
 from setwise._arguments import flag, optional, text
@@ -46,6 +44,7 @@ from setwise.estimators.nests import (
     is_tree,
     warn_if_above,
 )
+from setwise.estimators.scikit_learn import warn_of_convergence
 from setwise.estimators.summary import reasons
 from setwise.models.nested import Nested
 from setwise.training import Optimum, maximise
@@ -237,10 +236,9 @@ class NestedLogit(Estimated):
         reached = max(self.log_likelihood_, mnl.log_likelihood)
         warn_if_certain(reached, self.null_log_likelihood_, self.sets_)
         if not found.converged and not mnl.separation:
-            warnings.warn(
+            warn_of_convergence(
                 "the likelihood of the nested logit has no clear maximum; its standard errors "
                 "mean little: use fewer features or nests, or more sets",
-                ConvergenceWarning,
                 stacklevel=4,
             )
         warn_if_above(self._lambda_names(), self._own_lambdas())

@@ -8,13 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import LinearSVC
 
 from setwise import _segments
 from setwise._arguments import number, optional, seed, whole
 from setwise.choices import Encoded, Schema
 from setwise.estimators.basic import SIGNS, LinearScorer, chosen_of, one_feature_measures, shares
+from setwise.estimators.scikit_learn import warn_of_convergence
 from setwise.metrics import Ranks
 
 # Of C, in units of one over the number of pairs, so that the penalty means the same in any data;
@@ -70,10 +69,9 @@ class SVMRank(LinearScorer):
             if accuracy > best_accuracy:
                 best, best_accuracy, converged, self.C_ = coef, accuracy, done, c
         if not converged:
-            warnings.warn(
+            warn_of_convergence(
                 f"SVMRank with C={self.C_} did not converge in {ITERATIONS} iterations; its "
                 "coefficients are not exact, a smaller C converges sooner",
-                ConvergenceWarning,
                 stacklevel=3,
             )
         return best
@@ -174,6 +172,9 @@ def _solve(
 
     LinearSVC wants two classes: every second difference is mirrored, which changes no hinge.
     """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.svm import LinearSVC
+
     if len(differences) == 1:
         differences, weight = np.repeat(differences, 2, 0), np.repeat(weight, 2) / 2
     sign = np.where(np.arange(len(differences)) % 2 == 0, 1.0, -1.0)

@@ -1,14 +1,14 @@
 """Estimates as a table: the statistics that an economist expects of a likelihood."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float
-from scipy.special import ndtr
 
 from setwise._page import notebook_html
+from setwise._shapes import Bool, Float
 
 NORMAL = 1.959964  # the normal distribution's 97.5th percentile
 REFERENCE = "reference: not identified by itself"
@@ -61,7 +61,7 @@ class Summary:
     @property
     def p(self) -> Float[np.ndarray, " d"]:
         """Two-sided p-values of z under the normal distribution."""
-        return 2 * ndtr(-np.abs(self.z))
+        return np.array([math.erfc(abs(one) / math.sqrt(2)) for one in self.z.tolist()])
 
     @property
     def parameters(self) -> int:

@@ -8,13 +8,11 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from setwise import _arguments
 from setwise._arguments import SEEDS, Check, each, instance, seed, whole
@@ -24,11 +22,11 @@ from setwise.choices import Choices, Encoded, Encoding, Schema
 from setwise.estimators.base import (
     FEWEST_SETS,
     Estimator,
-    Some,
     comparable,
     trainable,
     warn_if_perfect,
 )
+from setwise.estimators.scikit_learn import unfitted, warn_of_convergence
 from setwise.models import Blueprint, Ensemble, Model, Sizes
 from setwise.scoring.model_file import Artifact
 from setwise.training import (
@@ -51,6 +49,9 @@ NESTED = "training__"
 FITTED = ("history", "best_epoch", "interrupted", "weights")
 MOST_MEMBERS = 1_000
 """In an ensemble that is read from a file: building each member takes time."""
+
+
+Trained = TypeVar("Trained", bound="TrainedEstimator")
 
 
 class TrainedEstimator(Estimator):
@@ -121,7 +122,7 @@ class TrainedEstimator(Estimator):
             params |= {f"{NESTED}{name}": value for name, value in vars(self.training).items()}
         return params
 
-    def set_params(self: Some, **params: Any) -> Some:
+    def set_params(self: Trained, **params: Any) -> Trained:
         """Change arguments of ``__init__``, or options of training such as ``training__epochs``."""
         options = {name: value for name, value in params.items() if name.startswith(NESTED)}
         super().set_params(**{name: one for name, one in params.items() if name not in options})
@@ -211,11 +212,10 @@ class TrainedEstimator(Estimator):
         if not bad:
             return
         who = "the model" if self.ensemble == 1 else f"{len(bad)} of {len(counting)} members"
-        warnings.warn(
+        warn_of_convergence(
             f"training failed: {who} predicted the validation sets worse than equal chances would "
             f"in every epoch (NLL {min(bad):.4g} at best); use a learning rate below "
             f"{self.training_options.learning_rate:g}, and check the columns for extreme values",
-            ConvergenceWarning,
             stacklevel=5,
         )
 
@@ -305,7 +305,9 @@ def fit_together(
     blueprint, sizes = each_with[0].blueprint, each_with[0].sizes()
     if any((one.blueprint, one.sizes()) != (blueprint, sizes) for one in each_with):
         raise InputError("the estimators are of different kinds or sizes; fit each kind by itself")
-    fitted = [clone(one).set_params(seed=seed) for one, seed in zip(each_with, seeds, strict=True)]
+    fitted = [
+        unfitted(one).set_params(seed=seed) for one, seed in zip(each_with, seeds, strict=True)
+    ]
     learned = [Schema.learn(trainable(train), worst=True) for train, _ in parts]
     valid = [comparable(trainable(valid, "validation"), train) for train, valid in parts]
     tasks = [

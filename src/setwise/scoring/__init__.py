@@ -7,9 +7,9 @@ Scoring needs a model file and NumPy, not JAX:
 >>> scorer.predict_proba("searches.parquet")           # doctest: +SKIP
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from setwise._later import later
 from setwise.scoring.card import Card
 from setwise.scoring.graph import Builder, Graph, Operation
 from setwise.scoring.operations import Spec
@@ -20,19 +20,15 @@ if TYPE_CHECKING:
     from setwise.scoring.prediction import predict_file
     from setwise.scoring.wide_tables import predict_wide
 
-# Found on first use: a prediction from arrays should not wait for them.
-_LATER = {
-    "export_onnx": "setwise.scoring.onnx_file",
-    "predict_file": "setwise.scoring.prediction",
-    "predict_wide": "setwise.scoring.wide_tables",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module 'setwise.scoring' has no attribute '{name}'")
-    return getattr(importlib.import_module(_LATER[name]), name)
-
+# A prediction from arrays should not wait for these.
+__getattr__ = later(
+    __name__,
+    {
+        "export_onnx": "setwise.scoring.onnx_file",
+        "predict_file": "setwise.scoring.prediction",
+        "predict_wide": "setwise.scoring.wide_tables",
+    },
+)
 
 __all__ = [
     "Builder",

@@ -17,10 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 from scipy.sparse import csr_array
 
 from setwise import _segments
+from setwise._shapes import Bool, Float, Int
 from setwise.choices import Encoded
 
 KINDS = ("classical", "robust", "cluster", "bootstrap")

@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from jaxtyping import Float, Float32
 from scipy.special import ndtr, ndtri
-from scipy.stats import qmc
 
 EDGE = 1e-9  # no point is nearer to a side of the unit cube: normal draws stay finite
 CUT = 2.0  # standard deviations at which the truncated normal ends
@@ -27,11 +26,15 @@ Points = Float[np.ndarray, "points k"]
 
 def halton(points: int, dimensions: int, rng: np.random.Generator) -> Points:
     """A scrambled Halton sequence (Owen 2017)."""
+    from scipy.stats import qmc  # slow to import
+
     return np.asarray(qmc.Halton(dimensions, seed=rng).random(points, workers=-1))
 
 
 def sobol(points: int, dimensions: int, rng: np.random.Generator) -> Points:
     """A scrambled Sobol sequence; SciPy draws powers of two, of which the first are taken."""
+    from scipy.stats import qmc
+
     power = max(points - 1, 1).bit_length()
     return np.asarray(qmc.Sobol(dimensions, seed=rng).random_base2(power))[:points]
 

@@ -18,7 +18,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Bool, Float, Int
-from scipy.optimize import minimize
 
 from setwise import _masked
 from setwise._types import Array, Items, Mask
@@ -260,6 +259,8 @@ def _climb(
     """The minimum of a function with these derivatives, the steps, and whether it is one."""
     if len(start) == 0:
         return start, 0, True
+    from scipy.optimize import minimize  # slow to import
+
     climbed = minimize(
         lambda v: of(v)[0], start, jac=lambda v: of(v)[1], hess=lambda v: of(v)[2],
         method="trust-exact", options={"gtol": GRADIENT, "maxiter": 500},

@@ -14,17 +14,18 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
-from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array
 from threadpoolctl import ThreadpoolController
 
 from setwise import _segments
+from setwise._shapes import Bool, Float
 from setwise.choices import Encoded
-from setwise.training.separation import Separation, separation
+
+if TYPE_CHECKING:
+    from setwise.training.separation import Separation
 
 ITERATIONS = 100
 AT_REST = 0.01  # a last step that moves no utility by more has come to rest
@@ -103,13 +104,15 @@ class Optimum:
         return problem, problem.at(self.coefficients[known])
 
     @cached_property
-    def separation(self) -> Separation | None:
+    def separation(self) -> "Separation | None":
         """The columns that tell chosen items without error; None if the likelihood has a maximum.
 
         With a penalty it always has one.
         """
         if not self.growing or self.penalty is not None:
             return None
+        from setwise.training.separation import separation
+
         columns = np.flatnonzero(self.identified)
         within = self.within[np.ix_(columns, columns)]
         return separation(self.data, columns, self.coefficients[columns], within)
@@ -296,8 +299,7 @@ class _Problem:
             lower = np.linalg.cholesky(self.at_equal_chances.hessian)
         except np.linalg.LinAlgError:  # weights so uneven that some sets hardly count
             return 0.0
-        left = solve_triangular(lower, hessian, lower=True)
-        both = solve_triangular(lower, left.T, lower=True)
+        both = np.linalg.solve(lower, np.linalg.solve(lower, hessian).T)
         return float(np.linalg.eigvalsh((both + both.T) / 2)[0])
 
     def _spread(self, values: Float[np.ndarray, " sets"]) -> Float[np.ndarray, " rows"]:

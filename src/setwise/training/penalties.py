@@ -12,9 +12,9 @@ prior of the coefficients, and more data need no other value.
 from collections.abc import Iterator
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
 
 from setwise import _segments
+from setwise._shapes import Float, Int, Shaped
 from setwise.choices import Encoded
 from setwise.training.newton import Optimum, penalised
 

@@ -12,11 +12,11 @@ join, until it violates none (separation) or there is nothing left to gain (a fi
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 from scipy.linalg import solve_triangular
 from scipy.optimize import linprog
 
 from setwise import _segments
+from setwise._shapes import Bool, Float, Int
 from setwise.choices import Encoded
 
 ROUNDS = 60

@@ -6,12 +6,12 @@ from itertools import islice, product
 from typing import Any, TypeVar
 
 import numpy as np
-from sklearn.base import clone
 
 from setwise._arguments import check_all, checked, flag, instance, number, shown
 from setwise._arguments import text as check_text
 from setwise._errors import InputError
 from setwise.estimators import BoostedLogit, Estimator, LambdaMART, TrainedEstimator
+from setwise.estimators.scikit_learn import unfitted
 from setwise.training.options import OPTIONS
 
 
@@ -199,7 +199,7 @@ def with_arguments(estimator: Some, values: Mapping[str, Any]) -> Some:
     trains = isinstance(estimator, TrainedEstimator)
     training = {name: value for name, value in values.items() if trains and name in OPTIONS}
     own = {name: value for name, value in values.items() if name not in training}
-    fresh: Some = clone(estimator).set_params(**own)
+    fresh: Some = unfitted(estimator).set_params(**own)
     if isinstance(fresh, TrainedEstimator):
         fresh.set_training(**training)
     return fresh

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from sklearn.base import clone
 
 from setwise import _tensorfile
 from setwise._arguments import plain
@@ -28,6 +27,7 @@ from setwise._tensorfile import named_arrays, with_arrays
 from setwise.choices import Choices, Schema
 from setwise.estimators import Estimator, TrainedEstimator
 from setwise.estimators.base import trainable
+from setwise.estimators.scikit_learn import unfitted
 from setwise.models import Model
 from setwise.training import Fit, Task
 from setwise.training.checkpoint import fingerprint
@@ -157,7 +157,7 @@ class TuningRun:
 
     def _with(self, task: int, values: Mapping[str, Any]) -> Estimator:
         """The estimator of a task with these values; its seed is the task's, unless it is tuned."""
-        fresh = clone(self.model)
+        fresh = unfitted(self.model)
         if "seed" in fresh.get_params(deep=False):
             fresh.set_params(seed=self.seeds[task])
         return with_arguments(fresh, values)
