@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from setwise import _arguments
@@ -188,10 +187,11 @@ class TrainedEstimator(Estimator):
         self.schema_ = schema
         models = [one.model for one in fits if one is not None]
         if self.ensemble == 1:
-            self.model_ = jax.tree.map(jnp.asarray, models[0])
+            self.model_ = jax.device_put(models[0])
             self.history_, self.best_epoch_, self.weights_ = histories[0], best_epochs[0], [1.0]
         else:
-            weight = None if self._alike() else weigh(models, valid)
+            size = self.training_options.batch_size
+            weight = None if self._alike() else weigh(models, valid, size)
             self.model_ = Ensemble.of(models, weight)
             self.history_, self.best_epoch_ = histories, best_epochs
             counts = iter(np.full(len(models), 1 / len(models)) if weight is None else weight)

@@ -38,16 +38,17 @@ class Ensemble(Model):
     ) -> "Ensemble":
         """The ensemble of these models, without those whose weight is 0."""
         if weight is None:
-            return cls(tuple(_stacked([models[n] for n in kind]) for kind in _kinds(models)))
+            return cls(tuple(_stacked([models[n] for n in kind]) for kind in kinds(models)))
         kept = np.flatnonzero(weight)
         models = [model for model, one in zip(models, weight, strict=True) if one]
-        order = [number for kind in _kinds(models) for number in kind]
-        return cls(cls.of(models).members, jnp.asarray(weight[kept][order], jnp.float32))
+        order = [number for kind in kinds(models) for number in kind]
+        shares = weight[kept][order].astype(np.float32)
+        return cls(cls.of(models).members, jax.device_put(shares))
 
     @classmethod
     def skeleton(cls, models: Sequence[Model], weighed: bool = False) -> "Ensemble":
         """The ensemble of these skeletons: shapes in place of weights."""
-        stacks = [[models[number] for number in kind] for kind in _kinds(models)]
+        stacks = [[models[number] for number in kind] for kind in kinds(models)]
         skeleton = cls(tuple(eqx.filter_eval_shape(_stacked, models) for models in stacks))
         if not weighed:
             return skeleton
@@ -73,16 +74,22 @@ class Ensemble(Model):
         return jnp.where(present, jax.nn.logsumexp(jnp.where(present, logs, 0), axis=0), 0)
 
 
-def _kinds(models: Sequence[Model]) -> list[list[int]]:
+def kinds(models: Sequence[Model]) -> list[list[int]]:
     """The numbers of the models of each kind; models of a kind differ only in their arrays."""
-    kinds: dict[Any, list[int]] = {}
+    numbers: dict[Any, list[int]] = {}
     for number, model in enumerate(models):
         kind = jax.tree.structure(model) if model.differentiable else number
-        kinds.setdefault(kind, []).append(number)
-    return list(kinds.values())
+        numbers.setdefault(kind, []).append(number)
+    return list(numbers.values())
 
 
 def _stacked(models: Sequence[Model]) -> Model:
     if not models[0].differentiable:
         return models[0]
-    return cast(Model, jax.tree.map(lambda *leaves: jnp.stack(leaves), *models))
+    return cast(Model, jax.tree.map(_stack, *models))
+
+
+def _stack(*leaves: Any) -> Array:
+    if all(isinstance(leaf, (np.ndarray, np.generic)) for leaf in leaves):
+        return jax.device_put(np.stack(leaves))  # compiles nothing, as jnp.stack would per shape
+    return jnp.stack(leaves)

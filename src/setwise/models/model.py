@@ -27,6 +27,9 @@ def glorot(key: Key, shape: tuple[int, ...], fan_in: int, fan_out: int) -> Float
 
 FLOOR = 1e-6
 
+COMPILED_TO_RUN_ONCE = {"xla_backend_optimization_level": 0}
+"""Options of XLA for programs that take longer to compile than to run."""
+
 
 def inverse_softplus(value: float) -> Float[Array, ""]:
     """The raw parameter whose softplus is this positive value.
@@ -134,7 +137,7 @@ class Blueprint(ABC):
     def build(self, features: int, sizes: Sizes, key: Key) -> Model:
         """The model with initial weights for items of this many features."""
 
-    @eqx.filter_jit
+    @eqx.filter_jit(compiler_options=COMPILED_TO_RUN_ONCE)
     def initial(self, features: int, sizes: Sizes, seed: UInt32[Array, ""]) -> Model:
         """:meth:`build` from a seed, as one compiled program instead of dozens of small ones."""
         return self.build(features, sizes, jax.random.key(seed))

@@ -1,4 +1,7 @@
-"""Encoded choices on the device, and the view of a batch that models see."""
+"""Encoded choices on the device, and the view of a batch that models see.
+
+Arrays are moved by ``jax.device_put``: ``jnp.asarray`` compiles a program for each new shape.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -127,4 +130,4 @@ def _weight(part: Encoded, mean: float | None) -> Float[np.ndarray, " sets"]:
 def _padded(values: list[np.ndarray], length: int | None) -> Array:
     whole = np.concatenate(values) if len(values) > 1 else values[0]
     spare = (round_up(len(whole)) if length is None else length) - len(whole)
-    return jnp.asarray(np.pad(whole, [(0, spare)] + [(0, 0)] * (whole.ndim - 1)))
+    return jax.device_put(np.pad(whole, [(0, spare)] + [(0, 0)] * (whole.ndim - 1)))

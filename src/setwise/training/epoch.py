@@ -24,6 +24,7 @@ from jaxtyping import Bool, Int, UInt32
 from setwise import _masked
 from setwise._types import Array, Float, Key
 from setwise.models import Dropout, Model
+from setwise.models.model import COMPILED_TO_RUN_ONCE
 from setwise.training.device import DeviceData, gather, set_scores
 from setwise.training.options import OBJECTIVES
 from setwise.training.processes import AXIS
@@ -72,9 +73,12 @@ class EpochBatches(NamedTuple):
     places: Int[Array, "streams steps batch"] | None = None
 
 
-@eqx.filter_jit  # a program of its own, or each weight's copy would be one
+@eqx.filter_jit(compiler_options=COMPILED_TO_RUN_ONCE)
 def start(models: Sequence[Model], lanes: int) -> State:
-    """The state before the first step; all lanes of a stream begin with its model's weights."""
+    """The state before the first step; all lanes of a stream begin with its model's weights.
+
+    It is a program of its own, or each weight's copy would be one.
+    """
 
     def repeated(*leaves: Array) -> Array:
         stacked = jnp.stack(leaves)[:, None]
@@ -152,16 +156,24 @@ run_epoch_together = eqx.filter_jit(train_together, donate="all-except-first")
 """The epoch of a group of processes as a program."""
 
 
+class Validated(NamedTuple):
+    """What models make of batches of sets."""
+
+    nll: Float[Array, "streams lanes steps"]  # sums by the sets' weights
+    accuracy: Float[Array, "streams lanes steps"]  # sums by the sets' weights
+    log_p: Float[Array, "streams lanes steps batch"]  # log P of what was chosen; 0 for no set
+
+
 @eqx.filter_jit
 def validate(
     model: Model, data: DeviceData, sets: Int[Array, "streams steps batch"], width: int
-) -> tuple[Float[Array, "streams lanes steps"], Float[Array, "streams lanes steps"]]:
-    """Sums over each batch of weighted NLL and of weighted top-1 accuracy."""
+) -> Validated:
+    """Every model on every batch of its stream."""
 
     def one(sets: Int[Array, "steps batch"], nothing: None, model: Model) -> Any:
         return jax.lax.map(lambda batch: _sums(model, data, batch, width), sets)
 
-    return _mapped(one)(sets, None, model)
+    return Validated(*_mapped(one)(sets, None, model))
 
 
 @eqx.filter_jit
@@ -326,7 +338,7 @@ def _mean_over_processes(sums: Any, sets: Int[Array, ""]) -> Any:
 
 def _sums(
     model: Model, data: DeviceData, batch: Int[Array, " batch"], width: int
-) -> tuple[Float[Array, ""], Float[Array, ""]]:
+) -> tuple[Float[Array, ""], Float[Array, ""], Float[Array, " batch"]]:
     sets = jnp.maximum(batch, 0)
     items, present = gather(data, sets, width)
     scores = set_scores(model.scores, data, sets, items, present)
@@ -339,7 +351,7 @@ def _sums(
     real = batch >= 0
     weight = jnp.where(real, data.weight[sets], 0)
     log_p, top = jnp.where(real, ofchosen[:, 0], 0), jnp.where(ahead | ~real, 0, 1 / tied)
-    return -(weight @ log_p), weight @ top
+    return -(weight @ log_p), weight @ top, log_p
 
 
 @eqx.filter_jit

@@ -6,16 +6,16 @@ Which members of an ensemble count, and how much: chosen on the validation part.
 import itertools
 from collections.abc import Iterator, Sequence
 from copy import copy
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
 from setwise.choices import Bucket, Encoded, Encoding, bucket, round_up
 from setwise.models import Model
+from setwise.models.ensemble import kinds
 from setwise.training.device import DeviceData, DeviceShape, first_sets, to_device
 from setwise.training.epoch import log_probabilities, validate
 from setwise.training.population_plan import in_memory, validation_batch
@@ -56,6 +56,20 @@ class _ValidationPart(NamedTuple):
 
     data: DeviceData
     batches: list[tuple[int, Int[jax.Array, "streams steps batch"]]]
+
+
+def _in_order(models: Model, part: _ValidationPart) -> Float[np.ndarray, "lanes sets"]:
+    """log P of what was chosen in each set of the part, in the order of their numbers."""
+    numbers = [np.asarray(sets)[0] for _, sets in part.batches]
+    ordered = np.zeros((_lanes(models), sum(int((each >= 0).sum()) for each in numbers)))
+    for (width, sets), each in zip(part.batches, numbers, strict=True):
+        log_p = np.asarray(validate(models, part.data, sets, width).log_p)[0]
+        ordered[:, each[each >= 0]] = log_p[:, each >= 0]
+    return ordered
+
+
+def _lanes(models: Model) -> int:
+    return int(jax.tree.leaves(eqx.filter(models, eqx.is_array))[0].shape[1])
 
 
 class Validation:
@@ -107,11 +121,24 @@ class Validation:
         for part in self._in_buckets() if self._resident is None else self._resident:
             for width, sets in part.batches:
                 found = validate(models, part.data, sets, width)
-                sums = sums + np.stack([np.asarray(one, np.float64).sum(-1) for one in found])
+                each = (found.nll, found.accuracy)
+                sums = sums + np.stack([np.asarray(one, np.float64).sum(-1) for one in each])
         total = self._group.total(sums.ravel()).reshape(sums.shape)
         # Dividing last keeps equal accuracies equal: sums of ones are exact.
         nll, accuracy = total / self._counts
         return nll, np.where(np.isnan(nll), np.nan, accuracy)  # weights that are not numbers
+
+    def log_likelihoods(self, kinds: Sequence[Model]) -> list[Float[np.ndarray, "lanes sets"]]:
+        """log P of what was chosen in each set of the only task, for models of several kinds.
+
+        The models of each kind have the axes (streams, lanes), of one stream. On a group of
+        processes, the sets are this process's share.
+        """
+        found: list[Any] = [[np.zeros((_lanes(models), 0))] for models in kinds]
+        for part in self._in_buckets() if self._resident is None else self._resident:
+            for models, blocks in zip(kinds, found, strict=True):
+                blocks.append(_in_order(models, part))
+        return [np.concatenate(blocks, 1) for blocks in found]
 
     def measure(self, model: Model) -> tuple[float, float]:
         """NLL and accuracy of one model."""
@@ -145,7 +172,7 @@ class Validation:
         for row, task in zip(sets, streams, strict=True):
             row[: len(tasks[task])] = first[task] + np.arange(len(tasks[task]))
         width = round_up(max(int(task.sizes.max()) for task in tasks))
-        return width, jnp.asarray(sets.reshape(len(sets), steps, size))
+        return width, jax.device_put(sets.reshape(len(sets), steps, size))
 
 
 def _parts(data: Encoded | Encoding, group: Group) -> Iterator[Encoded]:
@@ -185,7 +212,7 @@ def in_batches(one: Bucket, size: int) -> Int[jax.Array, "steps batch"]:
     steps = round_up(-(-len(one.sets) // size))
     sets = np.full(steps * size, -1, np.int32)
     sets[: len(one.sets)] = one.sets
-    return jnp.asarray(sets.reshape(steps, size))
+    return jax.device_put(sets.reshape(steps, size))
 
 
 def _batch_size(one: Bucket) -> int:
@@ -224,13 +251,27 @@ def select(
     return counts / PICKS
 
 
-def weigh(models: Sequence[Model], valid: Encoded | Encoding) -> Float[np.ndarray, " members"]:
-    """:func:`select` for models that were trained, by the weights of the validation sets."""
-    group, own = Group.current(), [np.zeros((len(models), 0))]
-    for part in _parts(valid, group):
-        assert part.chosen is not None
-        score, rows = RowScorer(part), part.offsets[:-1] + part.chosen
-        own.append(np.stack([score(model)[rows].astype(np.float64) for model in models]))
-    every = group.joined(np.concatenate(own, 1))
+def weigh(
+    models: Sequence[Model], valid: Encoded | Encoding, batch_size: int
+) -> Float[np.ndarray, " members"]:
+    """:func:`select` for models that were trained, by the weights of the validation sets.
+
+    Members of a kind are scored together, in batches of this many sets, as in their training: the
+    program that validated them then serves once more.
+    """
+    group, numbers = Group.current(), kinds(models)
+    together = group.size == 1 and isinstance(valid, Encoded) and len(numbers) < len(models)
+    if not together:
+        numbers = [[number] for number in range(len(models))]
+    validation = Validation([valid], (0,), batch_size if together else None, group)
+    found = validation.log_likelihoods([_in_lanes([models[n] for n in kind]) for kind in numbers])
+    every = group.joined(np.concatenate(found)[np.argsort(np.concatenate(numbers))])
     log_p = np.concatenate([one.reshape(len(models), -1) for one in every], 1)
     return select(log_p, valid.weight)
+
+
+def _in_lanes(models: Sequence[Model]) -> Model:
+    """Models of one kind as the lanes of one stream."""
+    return cast(
+        Model, jax.tree.map(lambda *leaves: jax.device_put(np.stack(leaves)[None]), *models)
+    )

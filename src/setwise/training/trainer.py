@@ -12,9 +12,8 @@ from pathlib import Path
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Int, Shaped
+from jaxtyping import Float, Int, Shaped
 
 from setwise.choices import Encoded
 from setwise.models import Model
@@ -69,9 +68,9 @@ class Trainer:
         self._patience = self._of_lanes(lambda one: one.patience)
         self._epochs = self._of_lanes(lambda one: one.epochs)
         self._on_accuracy = self._of_lanes(lambda one: one.stop_on == "accuracy")
-        self._weight_decay = jnp.asarray(self._of_lanes(lambda one: one.weight_decay), jnp.float32)
-        dropped = self._of_lanes(lambda one: one.dropout)
-        self._keep = jnp.asarray(1 - dropped, jnp.float32) if dropped.any() else None
+        self._weight_decay = self._on_device(lambda one: one.weight_decay)
+        dropped = self._of_lanes(lambda one: one.dropout).any()
+        self._keep = self._on_device(lambda one: 1 - one.dropout) if dropped else None
         self._seeds = np.array([one.seed for one in layout.streams], np.uint32)
         first = self._options[0][0]  # what must be the same is the first member's
         used = sorted({one.task for one in layout.streams}) if larger is None else larger._used
@@ -100,11 +99,10 @@ class Trainer:
         population = self.population
         first = population.members[self.layout.members[0]]
         recipe = first.recipe(population.blueprint)  # that of all
+        seeds = jax.device_put([*self._seeds])
         models = [
-            recipe.initial(
-                sum(population.widths(stream.task)), population.sizes, jnp.uint32(stream.seed)
-            )
-            for stream in self.layout.streams
+            recipe.initial(sum(population.widths(stream.task)), population.sizes, seed)
+            for stream, seed in zip(self.layout.streams, seeds, strict=True)
         ]
         state = epoch.start(models, self.layout.lanes)
         best = epoch.copied(state.model)
@@ -139,11 +137,11 @@ class Trainer:
         # Steps fold their number into the streams' keys of dropout, from 0; shards from the top.
         fold = [number] if progress.shards == 0 else [number, 2**32 - progress.shards]
         keys = epoch.noise_keys(self._seeds, np.array(fold, np.uint32))
-        rate = jnp.asarray(self._of_lanes(lambda one: one.rate(number)), jnp.float32)
+        rate = self._on_device(lambda one: one.rate(number))
         hyper = Hyper(rate, self._weight_decay, self._keep)
         state: State
         if places is None:
-            batches = EpochBatches(jnp.asarray(sets), keys, jnp.asarray(numbers))
+            batches = EpochBatches(jax.device_put(sets), keys, jax.device_put(numbers))
             inputs = (data, batches, hyper)
             state, losses = epoch.run_epoch(inputs, progress.state, self._program)
         else:
@@ -179,7 +177,7 @@ class Trainer:
         stopping = progress.stopping.observe(watched, self._patience, self._epochs)
         best = progress.best
         if stopping.improved.any():
-            improved = jnp.asarray(stopping.improved)
+            improved = jax.device_put(stopping.improved)
             best = epoch.keep_best(best, progress.state.model, improved)
         measured = {"loss": loss, "nll": nll, "accuracy": accuracy, "best": np.abs(stopping.best)}
         history = dict(progress.history)
@@ -298,6 +296,9 @@ class Trainer:
 
     def _of_lanes(self, read: Callable[[Options], float]) -> Shaped[np.ndarray, "streams lanes"]:
         return np.array([[read(one) for one in row] for row in self._options])
+
+    def _on_device(self, read: Callable[[Options], float]) -> Float[jax.Array, "streams lanes"]:
+        return jax.device_put(self._of_lanes(read).astype(np.float32))
 
 
 def lane_members(layout: Layout) -> Int[np.ndarray, "streams lanes"]:
