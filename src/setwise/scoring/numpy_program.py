@@ -18,6 +18,7 @@ from setwise.scoring.operations import OPERATIONS, Shape
 from setwise.scoring.products import product_of, sets_last
 from setwise.scoring.shared_products import in_pieces, joined
 from setwise.scoring.simplify import Folded, complete, folded
+from setwise.scoring.tree_operation import TreeScores, scores_together
 
 VIEWS = ("reshape", "transpose", "slice", "broadcast")
 GIVEN = ("input", "weight", "literal", "size", "broadcast")
@@ -211,15 +212,20 @@ class NumpyProgram:
 
     general: "Steps"
     complete: "Steps"
-    ahead: tuple[tuple[str, Callable[..., np.ndarray]], ...] = ()
-    """What is computed for all sets before any block, as more inputs: it is faster that way."""
+    trees: Mapping[str, TreeScores]
+    """They are scored for all sets before any block, as more inputs: it is faster that way."""
 
     @classmethod
     def of(cls, graph: Graph, arrays: Mapping[str, np.ndarray]) -> "NumpyProgram":
         """The program of a model's graph."""
-        first, ahead = taken_ahead(in_pieces(joined(folded(graph, arrays))))
+        first, trees = without_trees(in_pieces(joined(folded(graph, arrays))))
         short = Folded(complete(first.graph), first.arrays)
-        return cls(Steps.of(*first), Steps.of(*short), ahead)
+        return cls(Steps.of(*first), Steps.of(*short), trees)
+
+    def inputs(self, items: np.ndarray, present: np.ndarray) -> dict[str, np.ndarray]:
+        """What the steps take, by name."""
+        trees = scores_together(self.trees, items, present)
+        return {"items": items, "present": present, **trees}
 
     def __call__(
         self,
@@ -232,8 +238,7 @@ class NumpyProgram:
             return np.empty((0, width), np.float32)
         steps = self.complete if present.all() else self.general
         with np.errstate(all="ignore"):
-            given = {"items": items, "present": present}
-            given |= {name: function(items, present) for name, function in self.ahead}
+            given = self.inputs(items, present)
             block = steps.sets_per_block(width)
             if sets <= block:
                 return steps(given)
@@ -244,30 +249,21 @@ class NumpyProgram:
         return out
 
 
-def taken_ahead(
-    plain: Folded,
-) -> tuple[Folded, tuple[tuple[str, Callable[..., np.ndarray]], ...]]:
-    """The graph with the scores of trees as inputs, and the functions that compute these.
+def without_trees(plain: Folded) -> tuple[Folded, dict[str, TreeScores]]:
+    """The graph with the scores of trees as inputs, and the trees.
 
     Trees gain from long blocks, and networks from short ones.
     """
-    operations, found = list(plain.graph.operations), []
+    operations, found = list(plain.graph.operations), {}
     for place, one in enumerate(operations):
-        if not OPERATIONS[one.name].weights:
-            continue
-        names = [
-            operations[number].settings[0] if operations[number].name == "input" else ""
-            for number in one.data
-        ]
-        if names == ["items", "present"]:
+        given = [operations[number].settings[:1] for number in one.data]
+        if one.name == "trees" and given == [("items",), ("present",)]:
             known = [plain.arrays[plain.graph.weight(n)] for n in one.inputs[len(one.data) :]]
-            name, spec = f"ahead.{place}", plain.graph.specs[place]
-            found.append((name, OPERATIONS[one.name].function(one.settings, *known)))
+            name, spec = f"trees.{place}", plain.graph.specs[place]
+            found[name] = OPERATIONS["trees"].function(one.settings, *known)
             operations[place] = Operation("input", (), (name, spec.dtype, spec.shape))
-    if not found:
-        return plain, ()
     graph = live(operations, len(operations) - 1)
-    return Folded(graph, {name: plain.arrays[name] for name in graph.weights}), tuple(found)
+    return Folded(graph, {name: plain.arrays[name] for name in graph.weights}), found
 
 
 @dataclass(frozen=True, eq=False)
