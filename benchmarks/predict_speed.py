@@ -21,20 +21,34 @@ ITEMS, FEATURES = 10, 8
 
 MODELS = """
 import sys
+import warnings
+import numpy as np
 import polars as pl
 import setwise as sw
+from setwise.estimators import auto, trained
 
+warnings.simplefilter("ignore")
 table = pl.read_parquet(sys.argv[1])
 choices = sw.read(table, set="trip", chosen="taken")
-brief = sw.Training(epochs=1)  # how well they predict is not measured here
-for name, model in (("MNL", sw.MNL()), ("SDA.paper", sw.SDA.paper(training=brief)),
-                    ("SDA", sw.SDA(training=brief))):
-    model.fit(choices, choices).save(f"{sys.argv[2]}/{name}.setwise")
+train, valid, _ = sw.split(choices, seed=0)
+brief = sw.Training(epochs=1)  # how well networks predict is not measured here
+alike = lambda models, *rest: np.full(len(models), 1 / len(models))
+trained.weigh = alike  # all members count, or the speed would be that of those that were chosen
+models = {"MNL": sw.MNL(), "SDA.paper": sw.SDA.paper(training=brief), "SDA": sw.SDA(training=brief)}
+for name, model in models.items():
+    model.fit(train, validation=valid).save(f"{sys.argv[2]}/{name}.setwise")
+model = sw.Auto().fit(train, validation=valid)  # with the weights that it chooses itself
+model.save(f"{sys.argv[2]}/Auto.setwise")
+auto.select, auto.beyond_chance = alike, lambda log_p, weights, *rest: weights
+auto.TREES = {}
+sw.Auto().fit(train, validation=valid).save(f"{sys.argv[2]}/Auto.smooth.setwise")
 """
 NAMES = {
     "MNL": "MNL",
     "SDA.paper": "SDA.paper(), one network",
-    "SDA": "SDA(), an ensemble of 6",
+    "SDA": "SDA(), all 6 networks",
+    "Auto.smooth": "Auto(), all 4 networks and 3 logits, no trees",
+    "Auto": "Auto(), as it weighs its members",
 }
 
 
@@ -43,9 +57,10 @@ class Plan(NamedTuple):
 
     sets: int = 1_000_000
     repeats: int = 3
+    training: int = 4_000
 
 
-QUICK = Plan(sets=20_000, repeats=1)
+QUICK = Plan(sets=20_000, repeats=1, training=400)
 
 
 class Run(NamedTuple):
@@ -69,7 +84,7 @@ def main() -> None:
 
 def measure(plan: Plan, folder: Path) -> dict[str, Any]:
     """Medians of each model's runs."""
-    for name, sets in (("large", plan.sets), ("training", 2_000), ("small", 10)):
+    for name, sets in (("large", plan.sets), ("training", plan.training), ("small", 10)):
         write_table(folder / f"{name}.parquet", sets)
     words = [sys.executable, "-c", MODELS, str(folder / "training.parquet"), str(folder)]
     subprocess.run(words, check=True)
@@ -93,9 +108,12 @@ def write_table(path: Path, sets: int) -> None:
 
     rng, rows = np.random.default_rng(0), sets * ITEMS
     columns: dict[str, np.ndarray] = {"trip": np.repeat(np.arange(sets), ITEMS)}
-    for feature in range(FEATURES):
-        columns[f"x{feature}"] = rng.standard_normal(rows, np.float32)
-    columns["taken"] = (np.arange(rows) % ITEMS == 0).astype(np.int8)
+    x = rng.standard_normal((rows, FEATURES), np.float32)
+    columns |= {f"x{feature}": x[:, feature] for feature in range(FEATURES)}
+    value = x[:, 0] - x[:, 1] + 2 * (x[:, 2] > 0.5) + np.sin(2 * x[:, 3]) * x[:, 4]
+    value = (value + rng.gumbel(size=rows)).reshape(sets, ITEMS)
+    best = value == value.max(1, keepdims=True)
+    columns["taken"] = best.reshape(-1).astype(np.int8)
     pl.DataFrame(columns).write_parquet(path)
 
 

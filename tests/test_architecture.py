@@ -15,8 +15,8 @@ LINES_PER_FUNCTION = 60  # its docstring not counted: what a public function exp
 # Imports go down this list, and never sideways. One that may surprise: datasets' generator "sda"
 # imports models, inside its functions so that drawing other data needs no JAX; it is downward.
 BASE = {"_arguments", "_types", "_shapes", "_executor", "_masked", "_segments", "_errors", "_files",
-        "_page", "_tensorfile", "_arrayfile", "_engine", "_trees", "_tree_view", "_tree_masks",
-        "_later"}  # fmt: skip
+        "_page", "_tensorfile", "_arrayfile", "_engine", "_trees", "_tree_view",
+        "_tree_division", "_tree_masks", "_later"}  # fmt: skip
 LAYERS = (
     BASE,
     {"choices", "models"},

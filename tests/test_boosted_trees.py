@@ -13,6 +13,7 @@ import scored
 import setwise as sw
 from setwise import InputError
 from setwise._tensorfile import named_arrays, with_arrays
+from setwise._tree_division import divided
 from setwise._tree_view import TreeView, tree_columns
 from setwise._trees import TYPES, Trees
 from setwise.choices import Schema
@@ -176,11 +177,29 @@ def test_masks_lead_to_the_same_leaves_as_splits(trees, seed):
     rows[:, 3] = rng.integers(-3, 80, 60) + rng.choice([0, 0.5], 60)
     rows[0] = np.inf
     rows[1] = -np.inf
-    assert (trees._groups is None) == (trees.leaves.max() > 64)
+    small = trees.leaves.max() <= 64
+    assert trees._groups() is not None or not small  # large ones that are deep are not divided
     for forest, x in ((trees, rows), (trees.single(), rows.astype(np.float32))):
         expected = np.zeros(len(x))
         forest._add(np.ascontiguousarray(x, np.float64), expected)
         np.testing.assert_array_equal(forest.predict(x), expected)
+
+
+def test_large_trees_are_sums_of_small_ones():
+    rng = np.random.default_rng(0)
+    found = {name: [] for name in TYPES}
+    for leaves in (1, 8, 9, 60):
+        _add_tree(found, leaves, rng)
+    trees = Trees(**{name: np.array(found[name], kind) for name, kind in TYPES.items()})
+    small = divided(trees.arrays(), 16)
+    assert small is not None
+    assert small["leaves"].max() <= 16 < trees.leaves.max()
+    rows = np.round(rng.normal(size=(500, 4)) * 3) / 2
+    rows[:, 3] = rng.integers(-3, 80, 500)
+    np.testing.assert_array_equal(Trees.of(small, 4).predict(rows), trees.predict(rows))
+    deep = np.arange(40)  # each split has a leaf and the next split
+    sides = {"left": ~deep, "right": np.append(deep[1:], -41)}
+    assert divided(trees.arrays() | sides | {"leaves": np.array([41])}, 16) is None
 
 
 def test_trees_are_made_of_single_ways():

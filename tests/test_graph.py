@@ -16,9 +16,11 @@ from setwise import InputError
 from setwise.models import ZOO, Model, Sizes
 from setwise.scoring import tracing
 from setwise.scoring.graph import Builder, Graph, Operation, run
-from setwise.scoring.numpy_program import Steps, overwritten, product_of
+from setwise.scoring.numpy_program import Steps, overwritten
 from setwise.scoring.operations import OPERATIONS, Spec, broadcast_shape, dot, spec_of
-from setwise.scoring.simplify import complete, folded
+from setwise.scoring.products import product_of, sets_last
+from setwise.scoring.shared_products import in_pieces, joined
+from setwise.scoring.simplify import Folded, complete, folded
 from setwise.scoring.tracing import traced
 
 FLOAT = "float32"
@@ -224,9 +226,50 @@ def test_products_are_einsums(product):
     assert spec_of("dot", over, specs).shape == wanted.shape
     np.testing.assert_allclose(dot(left, right, over), wanted, rtol=1e-4, atol=1e-5)
     for constant, alone in ((None, 1), (right, 1), (right, 262_144)):  # 1: a few rows at a time
-        with mock.patch("setwise.scoring.numpy_program.ALONE", alone):
+        with mock.patch("setwise.scoring.products.ALONE", alone):
             found = product_of(over, *specs, constant)(left, right)
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+# Products, shared and in pieces
+
+
+@pytest.mark.parametrize("name", ["sda", "sda_fine"])  # looked up, and multiplied in full
+def test_hats_in_pieces_are_the_hats(name):
+    graph, arrays = traced(scored.built(name, width=2), 2)
+    plain = in_pieces(joined(folded(graph, arrays)))
+    names = [one.name for one in plain.graph.operations]
+    assert names.count("pieces") == 1
+    assert "abs" not in names  # no hat is computed
+    x, present = scored.padded([5, 2, 4], width=2)
+    x[0, :, 0] = [-9.0, -2.5, 0.0, 2.5, 9.0]  # at the ends, and beyond
+    given = {"items": x, "present": present}
+    with np.errstate(all="ignore"):
+        wanted = run(graph, arrays | given)
+        found = Steps.of(*plain)(given)
+    np.testing.assert_allclose(found[present], wanted[present], rtol=1e-5, atol=1e-5)
+
+
+def test_knots_that_do_not_span_the_numbers_stay_hats():
+    graph, arrays = traced(scored.built("sda", width=2), 2)
+    plain = folded(graph, arrays)
+    knots = next(n for n, array in plain.arrays.items() if array.shape[:2] == (1, 1)
+                 and array.shape[-1] == 11)  # fmt: skip
+    for changed in (plain.arrays[knots] * 0.9, plain.arrays[knots] + 0.01):
+        names = in_pieces(Folded(plain.graph, plain.arrays | {knots: changed})).graph.operations
+        assert "pieces" not in {one.name for one in names}
+
+
+def test_values_lie_with_the_sets_last():
+    x = np.zeros((5, 4, 3), np.float32)
+    last = sets_last(x, ("sets", "items", 3))
+    assert last.shape == x.shape
+    assert last.strides == (4, 20, 80)
+    times = product_of(
+        ((2,), (0,), (), ()), Spec(("sets", "items", 3), FLOAT), Spec((3, 2), FLOAT),
+        np.zeros((3, 2), np.float32),
+    )  # fmt: skip
+    assert times(last, None).strides == (4, 20, 80)
 
 
 # Memory
@@ -258,7 +301,8 @@ def test_every_operation_has_a_form_in_numpy_and_in_onnx():
     for name, row in OPERATIONS.items():
         assert row.name == name
         given_by_the_caller = name in ("input", "weight")
-        assert (row.numpy is None) == (not row.onnx) == given_by_the_caller
+        assert (row.numpy is None) == given_by_the_caller
+        assert (not row.onnx) == (given_by_the_caller or name == "pieces")  # only NumPy makes these
     primitives = [one for row in OPERATIONS.values() for one in row.primitives]
     assert len(set(primitives)) == len(primitives)
 

@@ -34,6 +34,15 @@ IN_CACHE = 1 << 18
 """Bytes of masks that are at hand at a time."""
 
 Words = Shaped[np.ndarray, "_ _"]
+Tables = tuple[tuple[tuple[int, ...], Words], ...]
+"""The cuts of each table, the first the slowest to change, and its rows."""
+
+
+class RowsOfSets(NamedTuple):
+    """Which rows belong to the same set: its number for each row, and a row of each set."""
+
+    number: Int[np.ndarray, " rows"]
+    first: Int[np.ndarray, " sets"]
 
 
 class Splits(NamedTuple):
@@ -94,11 +103,14 @@ class Grid:
     """The first, second, ... threshold in each cell, for as many columns as have so many."""
 
     @classmethod
-    def of(cls, cuts: Sequence[Cut]) -> "tuple[Grid | None, list[int]]":
-        """A grid and the places of the cuts that it has, in its order; others do not lend
+    def of(
+        cls, cuts: Sequence[Cut], places: Sequence[int]
+    ) -> "tuple[Grid | None, tuple[int, ...]]":
+        """A grid and which of the cuts at these places it has, in its order; others do not lend
         themselves to it."""
         found = []
-        for place, cut in enumerate(cuts):
+        for place in places:
+            cut = cuts[place]
             if cut.thresholds is None or not len(cut.thresholds):
                 continue
             low, scale = _scale(cut.thresholds)
@@ -108,7 +120,7 @@ class Grid:
                 found.append((-most, place, low, scale, cells))
         found.sort(key=lambda one: one[:2])
         if not found:
-            return None, []
+            return None, ()
         below: list[Any] = []
         inside: list[list[Any]] = [[] for _ in range(-found[0][0])]
         for most, place, _, _, cells in found:
@@ -128,7 +140,7 @@ class Grid:
             np.concatenate(below).astype(np.intp),
             tuple(np.concatenate(one).astype(kind) for one in inside),
         )
-        return grid, [one[1] for one in found]
+        return grid, tuple(one[1] for one in found)
 
     def places(self, columns: Float[np.ndarray, "columns rows"]) -> Int[np.ndarray, "cuts rows"]:
         """The interval of each value in each of the columns."""
@@ -169,48 +181,69 @@ class MaskedTrees:
 
     bits: int
     cuts: tuple[Cut, ...]
-    grid: Grid | None
-    in_grid: tuple[int, ...]
-    """The cuts that the grid has, in its order."""
-    tables: tuple[tuple[tuple[int, ...], Words], ...]
-    """The cuts of each table, the first the slowest to change, and its rows."""
+    grids: tuple[tuple[Grid | None, tuple[int, ...]], ...]
+    """One for the tables of items and one for those of sets, with the cuts that each has."""
+    tables: Tables
+    of_set: Tables
+    """The tables of columns that are the same for all items of a set."""
     begins: Int[np.ndarray, " pairs"]
     """Where the values of each pair of trees begin."""
     values: Float64[np.ndarray, " places"]
 
     def add_to(
-        self, out: Float64[np.ndarray, " rows"], columns: Float[np.ndarray, "columns rows"]
+        self,
+        out: Float64[np.ndarray, " rows"],
+        columns: Float[np.ndarray, "columns rows"],
+        sets: RowsOfSets | None = None,
     ) -> None:
         """Add the sum of the trees of each row."""
-        lanes, rows = self.tables[0][1].shape[1], columns.shape[1]
+        lanes, rows = (self.tables or self.of_set)[0][1].shape[1], columns.shape[1]
+        known = None if sets is None else self._of_sets(columns[:, sets.first])
         at_once = min(rows, max(16, IN_CACHE // (8 * lanes)))
         masks, spare = (np.empty((at_once, lanes), np.uint64) for _ in range(2))
         found = np.empty((at_once, len(self.begins)))
         for begin in range(0, rows, BLOCK):
-            places = self._places(columns[:, begin : begin + BLOCK])
+            block = slice(begin, begin + BLOCK)
+            places = self._places(columns[:, block], self.tables)
+            tables = [table for _, table in self.tables]
+            if known is not None and sets is not None:
+                places, tables = [sets.number[block], *places], [known, *tables]
             for first in range(0, len(places[0]), at_once):
                 some = slice(first, first + at_once)
                 count = len(places[0][some])
-                self.tables[0][1].take(places[0][some], 0, masks[:count], "clip")
-                for place, (_, table) in zip(places[1:], self.tables[1:], strict=True):
+                tables[0].take(places[0][some], 0, masks[:count], "clip")
+                for place, table in zip(places[1:], tables[1:], strict=True):
                     table.take(place[some], 0, spare[:count], "clip")
                     np.bitwise_and(masks[:count], spare[:count], masks[:count])
                 self._look_up(masks[:count], spare[:count], found[:count])
                 out[begin + first : begin + first + count] += found[:count].sum(1)
 
-    def _places(self, columns: Float[np.ndarray, "columns rows"]) -> list[Int[np.ndarray, " rows"]]:
+    def _of_sets(self, columns: Float[np.ndarray, "columns sets"]) -> Words | None:
+        """The masks of each set: what its own columns leave."""
+        if not self.of_set:
+            return None
+        found: Any = None
+        for place, (_, table) in zip(self._places(columns, self.of_set), self.of_set, strict=True):
+            rows = table.take(place, 0)
+            found = rows if found is None else np.bitwise_and(found, rows, found)
+        return found
+
+    def _places(
+        self, columns: Float[np.ndarray, "columns rows"], tables: Tables
+    ) -> list[Int[np.ndarray, " rows"]]:
         """The row of each table: the interval of every column."""
         own: list[Any] = [None] * len(self.cuts)
+        grid, in_grid = self.grids[0 if tables is self.tables else 1]
         # In the precision of thresholds that are coarser than the values, cells would not be exact.
-        if self.grid is not None and columns.dtype.itemsize <= self.grid.low.dtype.itemsize:
-            wide = columns.astype(self.grid.low.dtype, copy=False)
-            for place, found in zip(self.in_grid, self.grid.places(wide), strict=True):
+        if grid is not None and columns.dtype.itemsize <= grid.low.dtype.itemsize:
+            wide = columns.astype(grid.low.dtype, copy=False)
+            for place, found in zip(in_grid, grid.places(wide), strict=True):
                 own[place] = found
-        for place, cut in enumerate(self.cuts):
+        for place in (place for places, _ in tables for place in places):
             if own[place] is None:
-                own[place] = cut.places(columns[cut.column])
+                own[place] = self.cuts[place].places(columns[self.cuts[place].column])
         rows = []
-        for places, _ in self.tables:
+        for places, _ in tables:
             found = own[places[0]]
             for place in places[1:]:
                 found = found * self.cuts[place].count + own[place]
@@ -241,10 +274,12 @@ def groups_of(
     leaves: Int[np.ndarray, " trees"],
     values: Sequence[Float[np.ndarray, " _"]],
     splits: Splits,
+    of_set: Sequence[int] = (),
 ) -> list[MaskedTrees] | None:
     """Trees ready to be scored; None if they have too many leaves, or tables would be too large.
 
-    ``values`` are those of each tree's leaves from left to right.
+    ``values`` are those of each tree's leaves from left to right, and ``of_set`` the columns that
+    are the same for all items of a set.
     """
     if not len(leaves) or leaves.max() > WIDTHS[-1]:
         return None
@@ -257,16 +292,20 @@ def groups_of(
             some = trees[begin : begin + at_once]
             own = splits.take(np.flatnonzero(np.isin(splits.tree, some)))
             own = own._replace(tree=np.searchsorted(some, own.tree))
-            group = _group(bits, [values[one] for one in some.tolist()], own, bytes_left)
+            group = _group(bits, [values[one] for one in some.tolist()], own, of_set, bytes_left)
             if group is None:
                 return None
             found.append(group)
-            bytes_left -= sum(table.nbytes for _, table in group.tables)
+            bytes_left -= sum(table.nbytes for _, table in (*group.tables, *group.of_set))
     return found
 
 
 def _group(
-    bits: int, values: list[Float[np.ndarray, " _"]], splits: Splits, most: int
+    bits: int,
+    values: list[Float[np.ndarray, " _"]],
+    splits: Splits,
+    of_set: Sequence[int],
+    most: int,
 ) -> MaskedTrees | None:
     per_word = 64 // bits
     lanes = -(-len(values) // per_word)
@@ -281,13 +320,15 @@ def _group(
     if not tables:  # no tree has a split: any row of any column will do
         cuts = [Cut(0, np.zeros(0, np.float32), 1)]
         tables = [np.full((1, lanes), np.uint64(2**64 - 1))]
-    grid, in_grid = Grid.of(cuts)
-    merged = _merged([one.count for one in cuts], tables)
+    levels = [
+        [place for place, cut in enumerate(cuts) if (cut.column in of_set) == shared]
+        for shared in (False, True)
+    ]
+    merged = [_merged([one.count for one in cuts], tables, places) for places in levels]
+    grids = tuple(Grid.of(cuts, places) for places in levels)
     found = _values(bits, lanes, values)
     begins = np.arange(len(found)) * found.shape[1]
-    return MaskedTrees(
-        bits, tuple(cuts), grid, tuple(in_grid), merged, begins, found.reshape(-1)
-    )  # fmt: skip
+    return MaskedTrees(bits, tuple(cuts), grids, *merged, begins, found.reshape(-1))
 
 
 def _cut(splits: Splits) -> Cut:
@@ -319,15 +360,15 @@ def _table(bits: int, lanes: int, cut: Cut, splits: Splits) -> Words:
     return table.view(np.uint64)
 
 
-def _merged(counts: list[int], tables: list[Words]) -> tuple[tuple[tuple[int, ...], Words], ...]:
+def _merged(counts: list[int], tables: list[Words], places: list[int]) -> Tables:
     """Tables of few rows, joined: one lookup then does for several columns."""
     found: list[tuple[tuple[int, ...], Words]] = []
-    for place in np.argsort(counts, kind="stable").tolist():
+    for place in sorted(places, key=lambda place: counts[place]):
         table = tables[place]
         if found and found[-1][1].nbytes * counts[place] <= MERGED:
-            places, rows = found[-1]
+            before, rows = found[-1]
             joined = (rows[:, None] & table).reshape(-1, table.shape[1])
-            found[-1] = ((*places, place), joined)
+            found[-1] = ((*before, place), joined)
         else:
             found.append(((place,), table))
     return tuple(found)

@@ -79,6 +79,15 @@ class TreeView:
         """Which of the columns hold categories."""
         return [at for at, one in enumerate(self.plain(width)) if one in self.categories]
 
+    def of_the_set(self, width: int) -> tuple[int, ...]:
+        """Which of the columns within sets are the same for all items of a set."""
+        if not self.within:
+            return ()
+        plain, count = len(self.plain(width)), len(WITHIN)
+        alike = [n for n, what in enumerate(WITHIN) if what in ("min", "max", "mean")]
+        found = [plain + count * one + n for one in range(len(self.numbers())) for n in alike]
+        return (*found, plain + count * len(self.numbers()))
+
     def names(self, encoded: Sequence[str]) -> list[str]:
         """A name for each column, from those of the encoded columns.
 

@@ -3,7 +3,7 @@
 LightGBM ends the process on text that it cannot read, so no text of a file is ever given to it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,8 @@ import numpy as np
 
 from setwise._errors import InputError
 from setwise._shapes import Bool, Float, Float32, Float64, Int, Shaped
-from setwise._tree_masks import WIDTHS, MaskedTrees, Splits, groups_of
+from setwise._tree_division import divided
+from setwise._tree_masks import WIDTHS, MaskedTrees, RowsOfSets, Splits, groups_of
 from setwise._tree_view import Items, Present, TreeView
 
 ROWS_AT_A_TIME = 4096  # their columns stay in the processor's cache
@@ -182,36 +183,41 @@ class Trees:
         self, view: "TreeView", items: Items, present: Present
     ) -> Float32[np.ndarray, "sets items"]:
         """The scores of padded sets, whose items are encoded; 0 for absent ones."""
-        sets, size = present.shape
-        out = np.zeros((sets, size), np.float32)
-        at_once = max(1, ROWS_AT_A_TIME // max(1, size))
-        for begin in range(0, sets, at_once):
-            some = slice(begin, begin + at_once)
-            there = present[some].T
-            columns = view.of_sets(items[some], present[some]).reshape(-1, there.size)
-            if not there.all():
-                columns = columns[:, there.reshape(-1)]
-            scores = np.zeros(columns.shape[1])
-            self._add_columns(columns, scores)
-            out[some].T[there] = scores
-        return out
+        return together([self], view, items, present)[0]
 
     def _add_columns(
-        self, columns: Float[np.ndarray, "columns n"], out: Float64[np.ndarray, " n"]
+        self,
+        columns: Float[np.ndarray, "columns n"],
+        out: Float64[np.ndarray, " n"],
+        of_set: tuple[int, ...] = (),
+        sets: RowsOfSets | None = None,
     ) -> None:
-        if self._groups is None or np.isnan(columns).any():
+        """Add the scores of rows, of which the columns ``of_set`` are the same within sets."""
+        groups = self._groups(of_set)
+        if groups is None or np.isnan(columns).any():
             self._add(np.ascontiguousarray(columns.T, np.float64), out)
         else:
-            for group in self._groups:
-                group.add_to(out, columns)
+            for group in groups:
+                group.add_to(out, columns, sets)
 
     @cached_property
-    def _groups(self) -> list[MaskedTrees] | None:
+    def _prepared(self) -> dict[tuple[int, ...], list[MaskedTrees] | None]:
+        return {}
+
+    def _groups(self, of_set: tuple[int, ...] = ()) -> list[MaskedTrees] | None:
         """The trees as bit masks; None where they must be gone through split by split."""
+        if of_set not in self._prepared:
+            self._prepared[of_set] = self._masked(of_set)
+        return self._prepared[of_set]
+
+    def _masked(self, of_set: tuple[int, ...]) -> list[MaskedTrees] | None:
         if (self.decision & ZERO_IS_MISSING).any():
             return None
-        if not len(self.leaves) or self.leaves.max() > WIDTHS[-1]:
+        if not len(self.leaves):
             return None
+        if self.leaves.max() > WIDTHS[-1]:
+            small = divided(self.arrays(), WIDTHS[-1])
+            return None if small is None else Trees(**small)._masked(of_set)
         splits = self.leaves.astype(np.int64) - 1
         order, first, end = self._from_left_to_right()
         ends = np.cumsum(self.leaves)
@@ -222,7 +228,7 @@ class Trees:
             for number, by_category in zip(self.threshold, self._categorical.tolist(), strict=True)
         ]
         own = Splits(tree, self.feature.astype(np.int64), self.threshold, member, first, end)
-        return groups_of(self.leaves, values, own)
+        return groups_of(self.leaves, values, own, of_set)
 
     def members(self, number: int) -> Bool[np.ndarray, " categories"]:
         """Which categories are in the set of this number."""
@@ -304,6 +310,30 @@ class Trees:
     @cached_property
     def _nodes(self) -> "_Nodes":
         return _Nodes.of(self)
+
+
+def together(
+    forests: Sequence[Trees], view: TreeView, items: Items, present: Present
+) -> list[Float32[np.ndarray, "sets items"]]:
+    """The scores of several forests that see the same columns, or the first of them."""
+    sets, size = present.shape
+    found = [np.zeros((size, sets), np.float32).T for _ in forests]
+    of_set = view.of_the_set(items.shape[2])
+    at_once = max(1, ROWS_AT_A_TIME // max(1, size))
+    for begin in range(0, sets, at_once):
+        some = slice(begin, begin + at_once)
+        there = present[some].T
+        columns = view.of_sets(items[some], present[some]).reshape(-1, there.size)
+        number = np.tile(np.arange(there.shape[1]), size)
+        if not there.all():
+            columns, number = columns[:, there.reshape(-1)], number[there.reshape(-1)]
+        known, first = np.unique(number, return_index=True)
+        rows = RowsOfSets(np.searchsorted(known, number), first)
+        for forest, out in zip(forests, found, strict=True):
+            scores = np.zeros(columns.shape[1])
+            forest._add_columns(columns, scores, of_set, rows)
+            out[some].T[there] = scores
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from setwise.cli import show
 from setwise.cli.cluster import Cluster
 from setwise.cli.cluster import executor as executor_of
 from setwise.cli.source import TABLE_HELP, Decimal, Encoding, Json, Sep
+from setwise.cli.threads import one_thread_of_algebra
 
 if TYPE_CHECKING:
     from setwise.scoring.scorer import RowModel
@@ -43,6 +44,7 @@ def predict(
 
     Example: setwise predict swissmetro.setwise swissmetro --out predictions.parquet
     """
+    one_thread_of_algebra()
     from setwise._errors import InputError
     from setwise.choices import read_like
     from setwise.choices.reading import is_wide

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-# One thread of linear algebra per thread that answers: more of them would compete for the cores.
-_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+from setwise.cli.threads import one_thread_of_algebra
 
 _EXTRA = ("httptools", "msgspec", "uvicorn", "uvloop")
 
@@ -74,8 +73,7 @@ def serve(
     """
     from setwise._errors import InputError
 
-    for name in _ONE_THREAD:
-        os.environ.setdefault(name, "1")
+    one_thread_of_algebra()
     try:
         from setwise.server import Limits, Settings, run
     except ModuleNotFoundError as error:

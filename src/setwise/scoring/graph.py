@@ -213,20 +213,20 @@ class Builder:
 
     def given(self, kind: str, name: str, spec: Spec) -> int:
         """An ``input`` or a ``weight``."""
-        return self._place(Operation(kind, (), (name, spec.dtype, spec.shape)))
+        return self.place(Operation(kind, (), (name, spec.dtype, spec.shape)))
 
     def literal(self, value: Scalar, dtype: str) -> int:
         """A number; infinite ones are kept as text, which JSON has."""
         plain: Any = bool(value) if dtype == "bool" else int(value) if "int" in dtype else value
         if dtype.startswith("float"):
             plain = str(value) if abs(value) == float("inf") else float(value)
-        return self._place(Operation("literal", (), (plain, dtype)))
+        return self.place(Operation("literal", (), (plain, dtype)))
 
     def add(self, name: str, *inputs: int, settings: tuple[Any, ...] = ()) -> int:
         """The value of this operation, or of a simpler one that gives the same."""
         simpler = getattr(self, f"_simpler_{name}", None)
         found = None if simpler is None else simpler(*inputs, settings=settings)
-        return self._place(Operation(name, inputs, settings)) if found is None else found
+        return self.place(Operation(name, inputs, settings)) if found is None else found
 
     def reshape(self, x: int, shape: tuple[Dimension, ...]) -> int:
         """The value in another shape of as many elements."""
@@ -241,7 +241,8 @@ class Builder:
         one = self.operations[x]
         return float(one.settings[0]) if one.name == "literal" else None
 
-    def _place(self, operation: Operation) -> int:
+    def place(self, operation: Operation) -> int:
+        """This operation as it is, once."""
         if operation not in self._places:
             taken = [self.specs[number] for number in operation.inputs]
             self.specs.append(spec_of(operation.name, operation.settings, taken))

@@ -91,9 +91,8 @@ def _joint(
     program: NumpyProgram, items: Items, present: Present
 ) -> Float32[np.ndarray, "sets members items"]:
     """p_m P_m(x | s), 0 for items that are not present."""
-    given: dict[str, np.ndarray] = {"items": items, "present": present}
-    given |= {name: function(items, present) for name, function in program.ahead}
     with np.errstate(all="ignore"):
+        given = program.inputs(items, present)
         return np.where(present[:, None, :], np.exp(program.general(given)), 0)
 
 

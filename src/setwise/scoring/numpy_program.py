@@ -14,143 +14,23 @@ import numpy as np
 
 from setwise._shapes import Bool, Float32
 from setwise.scoring.graph import Graph, Operation, computed, live
-from setwise.scoring.operations import OPERATIONS, Settings, Shape, Spec, free_axes
+from setwise.scoring.operations import OPERATIONS, Shape
+from setwise.scoring.products import product_of, sets_last
+from setwise.scoring.shared_products import in_pieces, joined
 from setwise.scoring.simplify import Folded, complete, folded
+from setwise.scoring.tree_operation import TreeScores, scores_together
 
 VIEWS = ("reshape", "transpose", "slice", "broadcast")
 GIVEN = ("input", "weight", "literal", "size", "broadcast")
 
-Product = Callable[[Any, Any], np.ndarray]
 Values = list[Any]
 """The value of every operation, then the number of sets and the number of items."""
 Step = Callable[[Values], None]
 
-NUMBERS_PER_BLOCK = 120_000
+NUMBERS_PER_BLOCK = 800_000
 """In the largest array of a block: blocks that stay in the processor's cache are fastest."""
 FEWEST_ITEMS_PER_BLOCK = 400
 """With fewer, the overhead of each call of NumPy costs more than the cache saves."""
-
-ALONE = 262_144
-"""Multiplications up to which OpenBLAS, which NumPy comes with, uses one thread. More threads wait
-for one another: where the cores are busy, as in a service, a product then takes a hundred times as
-long, and where they are not, it gains little at such sizes."""
-FEWEST_ROWS = 4
-
-
-def product_of(settings: Settings, left: Spec, right: Spec, constant: Any) -> Product:
-    """A function of the left and the right value; ``constant`` is the right one if it is known.
-
-    >>> x = np.arange(6, dtype=np.float32).reshape(1, 2, 3)
-    >>> over = ((2,), (0,), (), ())
-    >>> w = np.ones(3, np.float32)
-    >>> times = product_of(over, Spec(("sets", "items", 3), "float32"), Spec((3,), "float32"), w)
-    >>> times(x, w).tolist()
-    [[3.0, 12.0]]
-    """
-    summed_left, summed_right, kept_left, kept_right = settings
-    rows = free_axes(len(left.shape), summed_left, kept_left)
-    columns = free_axes(len(right.shape), summed_right, kept_right)
-    order_left, order_right = (*kept_left, *rows, *summed_left), (
-        *kept_right, *summed_right, *columns
-    )  # fmt: skip
-    if constant is None:
-        return _of_values(order_left, order_right, len(kept_left), len(rows), len(columns))
-    kept = tuple(right.shape[axis] for axis in kept_right)
-    terms = [right.shape[axis] for axis in summed_right]
-    width = tuple(right.shape[axis] for axis in columns)
-    matrix = np.ascontiguousarray(
-        constant.transpose(order_right).reshape(*kept, int(np.prod(terms)), -1)
-    )
-    if not kept:
-        return _by_matrix(order_left, len(rows), matrix, width)
-    return _by_matrices(order_left, len(rows), matrix, kept, width)
-
-
-def _by_matrix(order: tuple[int, ...], rows: int, matrix: np.ndarray, width: Any) -> Product:
-    """All rows times one matrix."""
-    terms, columns = matrix.shape
-    plain = order == tuple(range(len(order)))
-    at_once = _rows_at_once(terms, columns)
-
-    def product(x: np.ndarray, _: Any) -> np.ndarray:
-        x = x if plain else x.transpose(order)
-        flat = x.reshape(-1, terms)
-        if len(flat) <= at_once:
-            out = np.dot(flat, matrix)
-        else:
-            out = np.empty((len(flat), columns), np.float32)
-            _in_parts(flat, matrix, out, at_once)
-        return out.reshape(x.shape[:rows] + width)
-
-    return product
-
-
-def _by_matrices(
-    order: tuple[int, ...], rows: int, matrices: np.ndarray, kept: tuple[Any, ...], width: Any
-) -> Product:
-    """A matrix for each member of an ensemble: one call per member, for the rows of all sets.
-
-    The result lies in memory as rows x members x columns, whatever its axes: so do biases, and
-    long runs of memory are what NumPy adds fastest.
-    """
-    k, terms, columns = len(kept), matrices.shape[-2], matrices.shape[-1]
-    inner, outer = (*range(1, k + 1), 0, k + 1), (*range(rows, rows + k), *range(rows))
-    at_once = _rows_at_once(terms, columns)
-
-    def product(x: np.ndarray, _: Any) -> np.ndarray:
-        x = x.transpose(order)
-        free = x.shape[k : k + rows]
-        flat = x.reshape(*kept, -1, terms)
-        out = np.empty((flat.shape[-2], *kept, columns), np.float32)
-        if len(out) <= at_once:
-            np.matmul(flat, matrices, out=out.transpose(inner))
-        else:
-            _in_parts(flat, matrices, out.transpose(inner), at_once)
-        whole = out.reshape(free + kept + width)
-        return whole.transpose(outer + tuple(range(rows + k, whole.ndim)))
-
-    return product
-
-
-def _rows_at_once(terms: int, columns: int) -> int:
-    return max(FEWEST_ROWS, ALONE // (terms * columns))
-
-
-def _in_parts(x: np.ndarray, matrices: np.ndarray, out: np.ndarray, at_once: int) -> None:
-    """``x @ matrices`` into ``out``, ``at_once`` rows in each call of BLAS."""
-    *kept, rows, terms = x.shape
-    whole = rows // at_once * at_once
-    parts = x[..., :whole, :].reshape(*kept, -1, at_once, terms)
-    into = out[..., :whole, :].reshape(*kept, -1, at_once, out.shape[-1])
-    np.matmul(parts, matrices[..., None, :, :], out=into)
-    if whole < rows:
-        np.matmul(x[..., whole:, :], matrices, out=out[..., whole:, :])
-
-
-def _of_values(
-    left: tuple[int, ...], right: tuple[int, ...], kept: int, rows: int, columns: int
-) -> Product:
-    """The product of two values that depend on the data: one call per set."""
-    summed = len(left) - kept - rows
-    matrices = rows == 1 and summed == 1
-
-    def product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        x, y = x.transpose(left), y.transpose(right)
-        if matrices and columns == 1:
-            return np.matmul(_for_blas(x), _for_blas(y))
-        shape = x.shape[: kept + rows] + y.shape[y.ndim - columns :]
-        terms = int(np.prod(x.shape[kept + rows :]))
-        a = _for_blas(x if matrices else x.reshape(*x.shape[:kept], -1, terms))
-        b = _for_blas(y.reshape(*y.shape[:kept], terms, -1))
-        return np.matmul(a, b).reshape(shape)
-
-    return product
-
-
-def _for_blas(x: np.ndarray) -> np.ndarray:
-    """The array itself if BLAS can read its matrices, or a copy: NumPy's own product is slow."""
-    near = x.strides[-2:]
-    return x if x.itemsize in near else np.ascontiguousarray(x)
 
 
 def _as_index(old: Shape, new: Shape) -> tuple[Any, ...] | None:
@@ -332,15 +212,20 @@ class NumpyProgram:
 
     general: "Steps"
     complete: "Steps"
-    ahead: tuple[tuple[str, Callable[..., np.ndarray]], ...] = ()
-    """What is computed for all sets before any block, as more inputs: it is faster that way."""
+    trees: Mapping[str, TreeScores]
+    """They are scored for all sets before any block, as more inputs: it is faster that way."""
 
     @classmethod
     def of(cls, graph: Graph, arrays: Mapping[str, np.ndarray]) -> "NumpyProgram":
         """The program of a model's graph."""
-        first, ahead = taken_ahead(folded(graph, arrays))
+        first, trees = without_trees(in_pieces(joined(folded(graph, arrays))))
         short = Folded(complete(first.graph), first.arrays)
-        return cls(Steps.of(*first), Steps.of(*short), ahead)
+        return cls(Steps.of(*first), Steps.of(*short), trees)
+
+    def inputs(self, items: np.ndarray, present: np.ndarray) -> dict[str, np.ndarray]:
+        """What the steps take, by name."""
+        trees = scores_together(self.trees, items, present)
+        return {"items": items, "present": present, **trees}
 
     def __call__(
         self,
@@ -353,8 +238,7 @@ class NumpyProgram:
             return np.empty((0, width), np.float32)
         steps = self.complete if present.all() else self.general
         with np.errstate(all="ignore"):
-            given = {"items": items, "present": present}
-            given |= {name: function(items, present) for name, function in self.ahead}
+            given = self.inputs(items, present)
             block = steps.sets_per_block(width)
             if sets <= block:
                 return steps(given)
@@ -365,30 +249,21 @@ class NumpyProgram:
         return out
 
 
-def taken_ahead(
-    plain: Folded,
-) -> tuple[Folded, tuple[tuple[str, Callable[..., np.ndarray]], ...]]:
-    """The graph with the scores of trees as inputs, and the functions that compute these.
+def without_trees(plain: Folded) -> tuple[Folded, dict[str, TreeScores]]:
+    """The graph with the scores of trees as inputs, and the trees.
 
     Trees gain from long blocks, and networks from short ones.
     """
-    operations, found = list(plain.graph.operations), []
+    operations, found = list(plain.graph.operations), {}
     for place, one in enumerate(operations):
-        if not OPERATIONS[one.name].weights:
-            continue
-        names = [
-            operations[number].settings[0] if operations[number].name == "input" else ""
-            for number in one.data
-        ]
-        if names == ["items", "present"]:
+        given = [operations[number].settings[:1] for number in one.data]
+        if one.name == "trees" and given == [("items",), ("present",)]:
             known = [plain.arrays[plain.graph.weight(n)] for n in one.inputs[len(one.data) :]]
-            name, spec = f"ahead.{place}", plain.graph.specs[place]
-            found.append((name, OPERATIONS[one.name].function(one.settings, *known)))
+            name, spec = f"trees.{place}", plain.graph.specs[place]
+            found[name] = OPERATIONS["trees"].function(one.settings, *known)
             operations[place] = Operation("input", (), (name, spec.dtype, spec.shape))
-    if not found:
-        return plain, ()
     graph = live(operations, len(operations) - 1)
-    return Folded(graph, {name: plain.arrays[name] for name in graph.weights}), tuple(found)
+    return Folded(graph, {name: plain.arrays[name] for name in graph.weights}), found
 
 
 @dataclass(frozen=True, eq=False)
@@ -396,7 +271,7 @@ class Steps:
     """The operations of a graph as a list of functions, each with the values to forget after it."""
 
     values: tuple[Any, ...]
-    inputs: tuple[tuple[int, str], ...]
+    inputs: tuple[tuple[int, str, Shape], ...]
     steps: tuple[tuple[Step, tuple[int, ...]], ...]
     largest: tuple[tuple[int, int], ...]
     """Size of a set's largest values as pairs (count, power): count x items ** power numbers."""
@@ -409,7 +284,7 @@ class Steps:
         last, over = last_uses(graph), overwritten(graph)
         for place, one in enumerate(graph.operations):
             if one.name == "input":
-                inputs.append((place, one.settings[0]))
+                inputs.append((place, one.settings[0], one.settings[2]))
             elif one.name == "weight":
                 values[place] = known[place] = arrays[one.settings[0]]
             elif one.name == "literal":
@@ -428,8 +303,8 @@ class Steps:
         """The result for one block."""
         values = list(self.values)
         values[-2:] = given["present"].shape
-        for place, name in self.inputs:
-            values[place] = given[name]
+        for place, name, shape in self.inputs:
+            values[place] = sets_last(given[name], shape)
         for step, dead in self.steps:
             step(values)
             for number in dead:

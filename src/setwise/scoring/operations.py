@@ -16,6 +16,7 @@ To add an operation, add a row. This module imports neither JAX nor ONNX.
 | ``dot`` | four tuples: summed axes of the left and of the right value, then batch axes of both |
 | ``take`` | none; the second value indexes the first, which has one axis |
 | ``trees`` | of :class:`setwise._tree_view.TreeView`: own columns, categories, within sets |
+| ``pieces`` | height and slope of hat functions: see :mod:`setwise.scoring.pieces_operation` |
 | ``size`` | "sets" or "items"; the value is their number |
 | ``input``, ``weight`` | name, type and shape |
 | ``literal`` | value and type |
@@ -45,6 +46,7 @@ from setwise.scoring.operation_types import (
     Spec,
     is_whole,
 )
+from setwise.scoring.pieces_operation import PIECES
 from setwise.scoring.tree_operation import TREES
 
 
@@ -482,6 +484,7 @@ _ROWS = (
         lambda call: call.nodes.constant(np.dtype(call.settings[1]).type(call.settings[0])),
     ),
     TREES,
+    PIECES,
     OperationType("input", 0, _given_spec),
     OperationType("weight", 0, _given_spec),
 )  # fmt: skip

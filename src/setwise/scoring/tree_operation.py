@@ -4,14 +4,14 @@ Its weights are the arrays of :class:`setwise._trees.Trees`, in the order of
 :data:`setwise._trees.IN_MODELS`. They may come from a file, so they are checked before use.
 """
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from setwise._errors import InputError
 from setwise._tree_view import FLOOR, TreeView
-from setwise._trees import CATEGORICAL, IN_MODELS, ZERO_IS_MISSING, Trees
+from setwise._trees import CATEGORICAL, IN_MODELS, ZERO_IS_MISSING, Trees, together
 from setwise.scoring.operation_types import OnnxCall, OperationType, Settings, Spec, is_whole
 
 DOUBLE = "float64"
@@ -48,18 +48,41 @@ def _spec(settings: Settings, inputs: list[Spec]) -> Spec:
     return Spec(("sets", "items"), "float32")
 
 
-def _numpy(settings: Settings, *arrays: np.ndarray) -> Callable[..., np.ndarray]:
-    """A function of items and presence; the tables of masks are made at the first call."""
-    view = view_of(settings)
-    ready: dict[int, Trees] = {}
+class TreeScores:
+    """Scores of trees from items and presence; the tables of masks are made at the first call."""
 
-    def scores(items: np.ndarray, present: np.ndarray) -> np.ndarray:
-        width = items.shape[2]
-        if width not in ready:
-            ready[width] = checked_trees(view, width, arrays)
-        return ready[width].of_sets(view, items, present)
+    def __init__(self, view: TreeView, arrays: Sequence[np.ndarray]):
+        self.view, self._arrays = view, arrays
+        self._ready: dict[int, Trees] = {}
 
-    return scores
+    def trees(self, width: int) -> Trees:
+        """The trees, for items of this many columns."""
+        if width not in self._ready:
+            self._ready[width] = checked_trees(self.view, width, self._arrays)
+        return self._ready[width]
+
+    def __call__(self, items: np.ndarray, present: np.ndarray) -> np.ndarray:
+        """The scores of padded sets."""
+        return together([self.trees(items.shape[2])], self.view, items, present)[0]
+
+
+def scores_together(
+    named: Mapping[str, TreeScores], items: np.ndarray, present: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The scores by name; what several see of the items is computed once."""
+    alike: dict[Settings, list[str]] = {}
+    for name, one in named.items():
+        alike.setdefault((one.view.own, one.view.categories), []).append(name)
+    found: dict[str, np.ndarray] = {}
+    for (own, categories), names in alike.items():
+        view = TreeView(own, categories, any(named[name].view.within for name in names))
+        forests = [named[name].trees(items.shape[2]) for name in names]
+        found |= zip(names, together(forests, view, items, present), strict=True)
+    return found
+
+
+def _numpy(settings: Settings, *arrays: np.ndarray) -> TreeScores:
+    return TreeScores(view_of(settings), arrays)
 
 
 # ONNX
