@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from setwise.training.evaluation import PICKS, select
+from setwise.training.mixing import PICKS, select
 
 
 def nll(log_p, weight, sets=None):

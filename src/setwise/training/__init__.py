@@ -1,7 +1,12 @@
 """Training: it knows data and models; neither knows it."""
 
 from setwise import _engine
-from setwise.training.evaluation import Validation, row_log_probabilities, weigh
+from setwise.training.evaluation import (
+    Validation,
+    chosen_log_probabilities,
+    row_log_probabilities,
+)
+from setwise.training.mixing import beyond_chance, mixture, select
 from setwise.training.newton import Optimum, maximise
 from setwise.training.options import Options, Training
 from setwise.training.population import (
@@ -32,13 +37,16 @@ __all__ = [
     "Task",
     "Training",
     "Validation",
+    "beyond_chance",
     "check_fits",
+    "chosen_log_probabilities",
     "fit",
     "fit_population",
     "maximise",
+    "mixture",
     "resident_or_streamed",
     "row_log_probabilities",
+    "select",
     "trials_together",
-    "weigh",
     "worse_than_guessing",
 ]

@@ -1,7 +1,4 @@
-"""Models on many sets of any size: log-probabilities of every row, and validation.
-
-Which members of an ensemble count, and how much: chosen on the validation part.
-"""
+"""Models on many sets of any size: log-probabilities of rows and of choices, and validation."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -192,45 +189,14 @@ def _batch_size(one: Bucket) -> int:
     return min(round_up(len(one.sets)), max(1, ROWS_PER_BATCH // one.width))
 
 
-PICKS = 32
-
-
-def select(
-    log_p: Float[np.ndarray, "members sets"], weight: Float[np.ndarray, " sets"] | None = None
-) -> Float[np.ndarray, " members"]:
-    """The weight of each member, by greedy selection with replacement (Caruana et al. 2004).
-
-        add, 32 times, the member m that makes the mean of the probabilities picked so far best:
-        argmax_m sum over s of log (sum over picks p of P_p(s) + P_m(s))
-
-    The weight of a member is its share of the picks. Each step looks one member ahead, so that a
-    small validation part is hardly fitted, and members that only add noise get nothing.
-
-    Args:
-        log_p: log P of what was chosen in each validation set, one row per member.
-        weight: of the sets.
-
-    >>> log_p = np.log([[0.9, 0.1], [0.1, 0.9], [0.1, 0.1]])
-    >>> select(log_p).tolist()
-    [0.5, 0.5, 0.0]
-    """
-    members, sets = log_p.shape
-    share = np.ones(sets) if weight is None else weight
-    picked, counts = np.full(sets, -np.inf), np.zeros(members)
-    for _ in range(PICKS):
-        tried = np.logaddexp(picked, log_p)
-        best = int(np.argmax(tried @ share))
-        picked, counts[best] = tried[best], counts[best] + 1
-    return counts / PICKS
-
-
-def weigh(models: Sequence[Model], valid: Encoded | Encoding) -> Float[np.ndarray, " members"]:
-    """:func:`select` for models that were trained, by the weights of the validation sets."""
+def chosen_log_probabilities(
+    models: Sequence[Model], data: Encoded | Encoding
+) -> Float[np.ndarray, "members sets"]:
+    """log P of what was chosen in each set, by each of the models."""
     group, own = Group.current(), [np.zeros((len(models), 0))]
-    for part in _parts(valid, group):
+    for part in _parts(data, group):
         assert part.chosen is not None
         score, rows = RowScorer(part), part.offsets[:-1] + part.chosen
         own.append(np.stack([score(model)[rows].astype(np.float64) for model in models]))
     every = group.joined(np.concatenate(own, 1))
-    log_p = np.concatenate([one.reshape(len(models), -1) for one in every], 1)
-    return select(log_p, valid.weight)
+    return np.concatenate([one.reshape(len(models), -1) for one in every], 1)
