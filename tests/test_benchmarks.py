@@ -22,6 +22,7 @@ import bare_polars  # noqa: E402
 import data  # noqa: E402
 import environments  # noqa: E402
 import epoch_speed  # noqa: E402
+import few_sets  # noqa: E402
 import large_data  # noqa: E402
 import league  # noqa: E402
 import mixed_gpu  # noqa: E402
@@ -226,6 +227,21 @@ def test_the_study_of_the_default_sda_runs_and_goes_on(data_file, monkeypatch, c
         assert 0 < nll < 2
         assert 0 <= top1 <= 100
         assert others == []
+
+
+def test_the_study_of_few_sets_runs_and_goes_on(data_file, monkeypatch, capsys):
+    """With small models; of drawn data, 3,000 sets of which are tested, and of a file."""
+    small = sw.SDA(2, hidden=3, training=sw.Training(epochs=1), kinds=("straight",), ensemble=2)
+    monkeypatch.setattr(few_sets.sw, "SDA", lambda: small)
+    monkeypatch.setattr(few_sets, "MOST_TEST", 50)
+    out = data_file.parent / "few.jsonl"
+    for _ in range(2):
+        run(few_sets, monkeypatch, out, data_file, "context", "--sets=30", "--splits=1")
+        rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+        assert [row["data"] for row in rows] == 3 * ["drawn"] + 3 * ["context"]
+    assert [row["model"] for row in rows] == 2 * ["mnl", "mnl_within_set", "sda"]
+    assert all(0 < row["nll"][0] < 3 for row in rows)
+    assert "drawn, 30 sets: mnl" in capsys.readouterr().out
 
 
 def test_the_comparison_with_rivals_runs_and_goes_on(data_file, monkeypatch, capsys):

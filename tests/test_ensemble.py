@@ -238,7 +238,7 @@ def test_ctrl_c_keeps_the_members_that_have_a_model(parts, monkeypatch, tmp_path
     lengths = [len(history) for history in model.history_]
     assert lengths == 2 * [min(epochs, 4)] + 2 * [max(0, epochs - 4)]
     trained = np.array(lengths) > 0
-    assert np.sum(model.weights_) == pytest.approx(1)
+    assert np.sum(model.weights_) + model.logit_weight_ == pytest.approx(1)
     assert not np.array(model.weights_)[~trained].any()
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(

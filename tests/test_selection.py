@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from setwise.training.evaluation import PICKS, select
+from setwise.training.mixing import FEW_SETS, PICKS, beyond_chance, mixture, select
 
 
 def nll(log_p, weight, sets=None):
@@ -51,3 +51,60 @@ def test_it_comes_close_to_the_best_mixture_there_is():
         joint = best[:, None] * np.exp(log_p)
         best = (joint / joint.sum(0)).mean(1)
     assert nll(log_p, select(log_p)) == pytest.approx(nll(log_p, best), abs=1e-3)
+
+
+# What may be chance
+
+
+FIRST_OR_OTHER = np.array([0.0, 1.0])
+
+
+def drawn_gain(sets, mean, spread=0.5):
+    """log P of two members: the other's gain over the first has this mean and spread, exactly."""
+    noise = np.random.default_rng(0).normal(size=sets)
+    noise = (noise - noise.mean()) / noise.std()
+    return np.stack([np.full(sets, -1.5), -1.5 + mean + spread * noise])
+
+
+def test_a_sure_gain_of_many_sets_is_kept_whole():
+    assert beyond_chance(drawn_gain(FEW_SETS, 0.2), FIRST_OR_OTHER).tolist() == [0.0, 1.0]
+
+
+def test_a_loss_keeps_the_first_member_alone():
+    assert beyond_chance(drawn_gain(1000, -0.3), FIRST_OR_OTHER).tolist() == [1.0, 0.0]
+
+
+def test_a_gain_in_doubt_is_mixed_by_its_gain_less_one_standard_error():
+    log_p = drawn_gain(1000, 0.02)  # 1.3 standard errors
+    kept = beyond_chance(log_p, FIRST_OR_OTHER)[1]
+    assert 0 < kept < 1
+
+    def sure(share):
+        gained = mixture(log_p, np.array([1 - share, share])) - log_p[0]
+        return gained.mean() - gained.std(ddof=1) / np.sqrt(len(gained))
+
+    assert all(sure(kept) >= sure(other) for other in np.linspace(0, 1, 21))
+
+
+@pytest.mark.parametrize("sets", [5, 50, FEW_SETS - 1])
+def test_few_sets_never_leave_the_first_member_out(sets):
+    """Fifty sets once chose members that predicted others at minus a hundred nats each."""
+    first, other = beyond_chance(drawn_gain(sets, 1.0, 0.1), FIRST_OR_OTHER)
+    assert first == pytest.approx(10 / (sets + 10))
+    assert other == pytest.approx(sets / (sets + 10))
+
+
+def test_sets_without_weight_say_nothing():
+    log_p = drawn_gain(1000, 0.02)
+    weight = np.ones(1000)
+    weight[log_p[1] > log_p[0]] = 0
+    assert beyond_chance(log_p, FIRST_OR_OTHER, weight).tolist() == [1.0, 0.0]
+
+
+def test_people_count_not_their_sets():
+    """The same gain is sure of 1,000 people, and not of ten who repeat it a hundred times."""
+    once = drawn_gain(10, 0.1)
+    repeated = np.repeat(once, 100, axis=1)
+    people = np.arange(1000) // 100
+    assert beyond_chance(repeated, FIRST_OR_OTHER).tolist() == [0.0, 1.0]
+    assert beyond_chance(repeated, FIRST_OR_OTHER, people=people)[0] > 0

@@ -22,13 +22,21 @@ from setwise.estimators.base import FEWEST_SETS, Estimator, held_out, warn_if_pe
 from setwise.estimators.boosting import CERTAIN, BoostedLogit, tree_skeleton
 from setwise.estimators.logit import MNL, ConvexLogit, LinearContextLogit, WithinSetMNL
 from setwise.estimators.networks import SDA, SDA_KINDS
-from setwise.metrics.measures import error_of_mean, numbered
+from setwise.metrics.measures import numbered
 from setwise.models import ZOO, BoostedTrees, Ensemble, Model, Sizes
 from setwise.scoring.model_file import Artifact
-from setwise.training import Fit, Interrupted, Task, fit_population, resident_or_streamed
-from setwise.training import row_log_probabilities as log_probabilities
+from setwise.training import (
+    Fit,
+    Interrupted,
+    Task,
+    beyond_chance,
+    chosen_log_probabilities,
+    fit_population,
+    mixture,
+    resident_or_streamed,
+    select,
+)
 from setwise.training.boosting import FEW_ROWS
-from setwise.training.evaluation import select
 from setwise.training.processes import alone
 from setwise.training.progress import round_bar, training_bar
 from setwise.training.shards import stays_on_disk
@@ -44,8 +52,6 @@ MOST_PRODUCTS, MOST_NUMBERS = 300, 50_000_000
 or of numbers in all of them, it is left out."""
 FEWEST_ROWS = 50
 """Of a training part for trees: their leaves have up to 20 rows at least."""
-CHANCE, CERTAINTY = 1.0, 3.0
-"""Standard errors: a gain over the logit of fewer may be chance, and of more is trusted in full."""
 FOR_TREES = 0.4
 """The share of a time budget that logits and trees may take."""
 TREES_AT_ONCE = 2
@@ -179,9 +185,10 @@ class Auto(Estimator):
     selection: members that add nothing get none, and cost nothing in prediction.
 
     With ``fit(train, validation=valid)`` members learn from ``train``, and ``valid`` stops and
-    weighs them. Where few sets choose the weights, their gain over the MNL may be chance: below one
-    of its standard errors (clustered by person, where people are known) the MNL alone is kept, from
-    three on the weights are, and in between a mixture of both.
+    weighs them. Where few sets choose the weights, their gain over the MNL may be chance: below
+    three of its standard errors (clustered by person, where people are known) they are drawn
+    towards the MNL, as far as the gain less one standard error becomes largest. With n < 500 sets
+    the MNL has a share of 10 / (n + 10) at least.
 
     Without a validation part members are cross-fitted: the sets (whole groups, where a group column
     was read) are divided into four folds, each member is fitted four times without one of them, and
@@ -335,7 +342,8 @@ class Auto(Estimator):
                 continue
             models = [one.model for one in own if one is not None]
             log_p = [
-                _of_chosen(model, part.small[1]) for model, part in zip(models, parts, strict=True)
+                chosen_log_probabilities([model], part.small[1])[0]
+                for model, part in zip(models, parts, strict=True)
             ]
             blueprint = SDA_KINDS[name.partition(",")[0]].blueprint
             yield Candidate(f"sda, {name}", blueprint, models, np.concatenate(log_p), seconds)
@@ -349,7 +357,7 @@ class Auto(Estimator):
         weights[sound] = select(log_p[sound], weight_of_sets)
         share = weight_of_sets / weight_of_sets.sum()
         if sound[0]:
-            weights = beyond_chance(log_p, weights, share, _people(parts))
+            weights = beyond_chance(log_p, weights, weight_of_sets, _people(parts))
         self.members_ = [
             AutoMember(one.name, float(weight), -float(one.log_p @ share), one.seconds)
             for one, weight in zip(candidates, weights, strict=True)
@@ -402,42 +410,6 @@ class Auto(Estimator):
         return estimator
 
 
-def mixture(
-    log_p: Float[np.ndarray, "members sets"], weights: Float[np.ndarray, " members"]
-) -> Float[np.ndarray, " sets"]:
-    """log of the weighted mean of probabilities; members without a weight do not matter."""
-    used = weights > 0
-    return np.logaddexp.reduce(log_p[used] + np.log(weights[used])[:, None], 0)
-
-
-def beyond_chance(
-    log_p: Float[np.ndarray, "members sets"],
-    weights: Float[np.ndarray, " members"],
-    share: Float[np.ndarray, " sets"],
-    people: Int[np.ndarray, " sets"] | None = None,
-) -> Float[np.ndarray, " members"]:
-    """The weights, drawn towards the first member where their gain over it may be chance.
-
-    With z the mean gain of log P(chosen) over its standard error (clustered, where ``people``
-    numbers the person of each set), the share min(1, max(0, (z - 1) / 2)) of the weights stays, and
-    the first member gets the rest.
-
-    >>> few = np.log([[0.5, 0.5, 0.5, 0.5], [0.9, 0.8, 0.4, 0.5]])
-    >>> given = np.array([0.0, 1.0])
-    >>> beyond_chance(few, given, np.full(4, 0.25)).round(2).tolist()  # z = 1.1
-    [0.96, 0.04]
-    >>> beyond_chance(np.tile(few, 9), given, np.full(36, 1 / 36)).tolist()  # z = 3.7
-    [0.0, 1.0]
-    """
-    gain = mixture(log_p, weights) - log_p[0]
-    error = error_of_mean(gain, share, people)
-    z = float(gain @ share) / error if error > 0 else 0.0
-    kept = float(np.clip((z - CHANCE) / (CERTAINTY - CHANCE), 0, 1))
-    drawn = kept * weights
-    drawn[0] += 1 - kept
-    return drawn
-
-
 def _parts(schema: Schema, seen: Encoding, validation: Choices | None, seed: int) -> list[Part]:
     """One part with the given validation sets, or one per fold."""
     if validation is not None:
@@ -474,13 +446,6 @@ def _in_memory(data: Encoding) -> Encoded:
     if stays_on_disk(data.choices) and data.rows > MOST_ROWS:
         data = data.sample(max(1, MOST_ROWS * len(data) // data.rows), seed=0)
     return data.encoded()
-
-
-def _of_chosen(model: Model, data: Encoded) -> Float[np.ndarray, " sets"]:
-    """log P of what was chosen in each set."""
-    assert data.chosen is not None
-    rows = data.offsets[:-1] + data.chosen
-    return log_probabilities(model, data)[rows].astype(np.float64)
 
 
 def _people(parts: Sequence[Part]) -> Int[np.ndarray, " sets"] | None:

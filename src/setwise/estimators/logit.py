@@ -162,12 +162,14 @@ class ConvexLogit(Estimated):
         assert valid.chosen is not None
         train, valid = (replace(one, items=one.items.astype(float)) for one in (train, valid))
         (x, scale), (of_valid, unit) = (self._columns(one, schema) for one in (train, valid))
-        data = replace(train, items=x)
+        data = replace(train, items=x).mirrored()
+        judged = replace(valid, items=of_valid * (unit / scale)).mirrored()
         self.schema_ = schema
         with few_threads(x.shape[1]):
-            self.l2_ = by_validation(data, replace(valid, items=of_valid * (unit / scale)))
-            self.coef_ = penalised(data, self.l2_).coefficients / scale
-        log_p = _segments.log_softmax((of_valid * unit) @ self.coef_, valid.offsets)
+            self.l2_ = by_validation(data, judged)
+            best = penalised(data, self.l2_).coefficients
+        self.coef_ = best / scale
+        log_p = _segments.log_softmax(judged.items @ best, valid.offsets)
         return log_p[valid.offsets[:-1] + valid.chosen]
 
     @property

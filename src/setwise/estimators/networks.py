@@ -7,14 +7,32 @@ from itertools import count, cycle, islice
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple
 
+import numpy as np
+from jaxtyping import Float
+
 from setwise._arguments import Check, each, flag, number, one_of, optional, or_word, whole
 from setwise._errors import InputError
+from setwise.choices import Encoded, Schema
+from setwise.estimators.logit import MNL
 from setwise.estimators.trained import TrainedEstimator
-from setwise.models import ZOO, Blueprint, Sizes
-from setwise.training import Member, Options, Training
+from setwise.models import ZOO, Blueprint, Model, Sizes
+from setwise.training import (
+    Member,
+    Options,
+    Task,
+    Training,
+    beyond_chance,
+    chosen_log_probabilities,
+    select,
+)
+from setwise.training.population_plan import in_memory
 
 RANKNET = Options(objective="pairwise", stop_on="accuracy")
 PAPER = Training(learning_rate=1e-3, dropout=0.1)
+LEAST_STEPS = 8
+"""Per epoch of SDA. Of 100 sets one batch would be all, and a patience of 25 epochs 25 steps."""
+MOST_PRODUCTS = 2e8
+"""Rows times squared columns, up to which the exact logit is solved in about a second."""
 
 
 class SDAKind(NamedTuple):
@@ -175,7 +193,10 @@ class SDA(TrainedEstimator):
     the kind "pieces"; two are "straight", without pieces; two are "fine", in fine pieces with a
     hidden layer in F, which learn what items and sets that come back have of their own. The
     validation part says how much each counts: on little data the decayed ones, which are nearly
-    logits, on rich data the others.
+    logits, on rich data the others. If their gain over the exact logit (:class:`MNL`, penalised) is
+    below three of its standard errors, as with few sets, it may be chance, and the logit counts
+    too: as much as makes the gain less one standard error largest, and 10 / (n + 10) at least if
+    n < 500 sets validate. ``logit_weight_`` says how much.
     ``SDA.paper()`` is the paper's model, < w(s), mu(< F(x), r(s) >) >, with nothing of this.
 
     Args:
@@ -188,7 +209,8 @@ class SDA(TrainedEstimator):
         hidden: units in each layer of the set networks.
         wiring: "joint" (one network sees all scores) or "shared" (one for each score alone).
         training: how to train; what it leaves out has the default of :class:`setwise.Training`,
-            but for a learning rate of 0.003.
+            but for a learning rate of 0.003, and for the batches of few sets: 128 is halved until
+            an epoch has eight steps (with ``within_set=True``).
         weight_decays: the members of the ensemble take these in turn, and a single model the first.
             With None, all have that of ``training``. If ``training`` gives no weight decay, "auto"
             is two per kind for an ensemble (0.3 and 3 for "pieces", 0.3 and 1 for the others), and
@@ -281,13 +303,35 @@ class SDA(TrainedEstimator):
 
     @property
     def default_training(self) -> Options:
-        return Options(learning_rate=3e-3)
+        given = self.training.batch_size is not None or not self.within_set
+        return Options(learning_rate=3e-3, least_steps=1 if given else LEAST_STEPS)
 
     def set_training(self, **options: Any) -> TrainedEstimator:
         """Change some options of training; a weight decay then holds for all members."""
         if options.get("weight_decay") is not None:
             self.weight_decays = None
         return super().set_training(**options)
+
+    def weighed(
+        self, schema: Schema, models: Sequence[Model], task: Task
+    ) -> tuple[Sequence[Model], Float[np.ndarray, " models"] | None]:
+        """With an exact logit as the last, where members may be ahead of it by chance."""
+        comparable = self.training_options.objective == "cross_entropy" and not self._alike()
+        if not (comparable and task.resident and _quickly_solved(in_memory(task.train))):
+            return super().weighed(schema, models, task)
+        train, valid = map(in_memory, task)
+        size = self.training_options.sets_per_step(len(train))
+        logit, log_p = MNL(), chosen_log_probabilities(models, valid, size)
+        of_logit = logit.solve(schema, train, valid)
+        weights = beyond_chance(
+            np.vstack([of_logit, log_p]),
+            np.concatenate([[0.0], select(log_p, valid.weight)]),
+            valid.weight,
+        )
+        self.logit_weight_ = float(weights[0])
+        if not self.logit_weight_:
+            return models, weights[1:]
+        return [*models, logit.model_], np.roll(weights, -1)
 
     def members(self, task: int = 0) -> list[Member]:
         """In rounds of one kind and one seed, one member per weight decay."""
@@ -346,3 +390,8 @@ class SDA(TrainedEstimator):
         if given or self.ensemble == 1:
             return (self.training_options.weight_decay,)
         return SDA_KINDS[kind or "pieces"].weight_decays
+
+
+def _quickly_solved(train: Encoded) -> bool:
+    """Whether an exact logit of these sets takes little time."""
+    return train.items.size * train.items.shape[1] <= MOST_PRODUCTS

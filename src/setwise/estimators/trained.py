@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeVar
 
 import jax
 import numpy as np
+from jaxtyping import Float
 
 from setwise import _arguments
 from setwise._arguments import SEEDS, Check, each, instance, seed, whole
@@ -26,7 +27,7 @@ from setwise.estimators.base import (
     warn_if_perfect,
 )
 from setwise.estimators.scikit_learn import unfitted, warn_of_convergence
-from setwise.models import Blueprint, Ensemble, Model, Sizes
+from setwise.models import ZOO, Blueprint, Ensemble, Model, Sizes
 from setwise.scoring.model_file import Artifact
 from setwise.training import (
     Fit,
@@ -36,9 +37,10 @@ from setwise.training import (
     Task,
     Training,
     check_fits,
+    chosen_log_probabilities,
     fit_population,
     resident_or_streamed,
-    weigh,
+    select,
     worse_than_guessing,
 )
 from setwise.training.progress import training_bar
@@ -59,7 +61,8 @@ class TrainedEstimator(Estimator):
     Fitted attributes: ``history_`` (loss, validation NLL and accuracy of each epoch),
     ``best_epoch_``, ``interrupted_`` (Ctrl-C ended training; the model is the best until then).
     An ensemble has a list of histories and of best epochs, one per member, and ``weights_``: how
-    much each member counts.
+    much each member counts. ``logit_weight_`` is how much an exact logit counts beside them
+    (:class:`SDA`).
 
     Sets that chose the worst item (``worst=`` of :func:`setwise.read`) count with minus the scores.
     """
@@ -78,6 +81,7 @@ class TrainedEstimator(Estimator):
     best_epoch_: int | list[int]
     interrupted_: bool
     weights_: list[float]
+    logit_weight_: float
 
     @property
     @abstractmethod
@@ -164,16 +168,15 @@ class TrainedEstimator(Estimator):
             except Interrupted as early:
                 fits = [early.fits.get(number) for number in range(self.ensemble)]
         check_fits(members, fits)
-        self.learned(schema, fits, task.valid)
+        self.learned(schema, fits, task)
 
-    def learned(
-        self, schema: Schema, fits: Sequence[Fit | None], valid: Encoded | Encoding
-    ) -> "TrainedEstimator":
+    def learned(self, schema: Schema, fits: Sequence[Fit | None], task: Task) -> "TrainedEstimator":
         """Take what training gave as this estimator's fitted state: None where it gave no model.
 
         Members that train alike count alike; where they differ, the validation part says how much
         each counts.
         """
+        valid, self.logit_weight_ = task.valid, 0.0
         self.interrupted_ = any(one is None or one.interrupted for one in fits)
         best_epochs = [-1 if one is None else one.best_epoch for one in fits]
         if self.interrupted_:
@@ -190,15 +193,26 @@ class TrainedEstimator(Estimator):
             self.model_ = jax.device_put(models[0])
             self.history_, self.best_epoch_, self.weights_ = histories[0], best_epochs[0], [1.0]
         else:
-            size = self.training_options.batch_size
-            weight = None if self._alike() else weigh(models, valid, size)
-            self.model_ = Ensemble.of(models, weight)
+            weighed, weight = self.weighed(schema, models, task)
+            self.model_ = Ensemble.of(weighed, weight)
             self.history_, self.best_epoch_ = histories, best_epochs
             counts = iter(np.full(len(models), 1 / len(models)) if weight is None else weight)
             self.weights_ = [0.0 if one is None else float(next(counts)) for one in fits]
         if not self.interrupted_:
             self._warn_of_failure(fits, valid)
         return self
+
+    def weighed(
+        self, schema: Schema, models: Sequence[Model], task: Task
+    ) -> tuple[Sequence[Model], Float[np.ndarray, " models"] | None]:
+        """The models of an ensemble, and how much each counts; None if all count alike.
+
+        A last model that is no member is an exact logit, of weight ``logit_weight_``.
+        """
+        if self._alike():
+            return models, None
+        size = self.training_options.sets_per_step(len(task.train))
+        return models, select(chosen_log_probabilities(models, task.valid, size), task.valid.weight)
 
     def _warn_of_failure(self, fits: Sequence[Fit | None], valid: Encoded | Encoding) -> None:
         """Say so if members that count learned nothing.
@@ -226,6 +240,7 @@ class TrainedEstimator(Estimator):
     def _to_artifact(self) -> Artifact:
         params = self.get_params(deep=False) | {"training": self.training.given()}
         fitted = {name: getattr(self, f"{name}_") for name in FITTED}
+        fitted["logit_weight"] = self.logit_weight_
         arrays = named_arrays(self.model_)
         return Artifact(type(self).__name__, params, self.schema_, fitted, arrays)
 
@@ -239,6 +254,7 @@ class TrainedEstimator(Estimator):
         estimator.model_ = with_arrays(estimator._skeleton(artifact), artifact.arrays)
         for name in FITTED:
             setattr(estimator, f"{name}_", artifact.fitted[name])
+        estimator.logit_weight_ = _logit_weight(artifact)
         return estimator
 
     def _skeleton(self, artifact: Artifact) -> Model:
@@ -255,7 +271,16 @@ class TrainedEstimator(Estimator):
             for member, weight in zip(self.members(), weights, strict=True)
             if weight > 0
         ]
+        if _logit_weight(artifact) > 0:
+            kept.append(ZOO["mnl"].skeleton(width))
         return Ensemble.skeleton(kept, "weight" in artifact.arrays)
+
+
+def _logit_weight(artifact: Artifact) -> float:
+    """What an exact logit counts beside an ensemble; files of before there was one say nothing."""
+    weight = artifact.fitted.get("logit_weight", 0.0)
+    _arguments.number(least=0, most=1)("logit_weight", weight)
+    return float(weight)
 
 
 def _without_error(fits: Sequence[Fit | None], sets: int) -> bool:
@@ -319,7 +344,7 @@ def fit_together(
     check_fits(members, fits, name_tasks=True)
     made = iter(fits)
     for one, (schema, _), task in zip(fitted, learned, tasks, strict=True):
-        one.learned(schema, list(islice(made, one.ensemble)), task.valid)
+        one.learned(schema, list(islice(made, one.ensemble)), task)
     return fitted
 
 

@@ -5,7 +5,12 @@ from typing import TYPE_CHECKING
 from setwise._later import later
 
 if TYPE_CHECKING:
-    from setwise.training.evaluation import Validation, row_log_probabilities, weigh
+    from setwise.training.evaluation import (
+        Validation,
+        chosen_log_probabilities,
+        row_log_probabilities,
+    )
+    from setwise.training.mixing import beyond_chance, mixture, select
     from setwise.training.newton import Optimum, maximise
     from setwise.training.options import Options, Training
     from setwise.training.population import (
@@ -26,7 +31,10 @@ __getattr__ = later(
     {
         "Validation": "setwise.training.evaluation",
         "row_log_probabilities": "setwise.training.evaluation",
-        "weigh": "setwise.training.evaluation",
+        "chosen_log_probabilities": "setwise.training.evaluation",
+        "beyond_chance": "setwise.training.mixing",
+        "mixture": "setwise.training.mixing",
+        "select": "setwise.training.mixing",
         "Optimum": "setwise.training.newton",
         "maximise": "setwise.training.newton",
         "Options": "setwise.training.options",
@@ -61,13 +69,16 @@ __all__ = [
     "Task",
     "Training",
     "Validation",
+    "beyond_chance",
     "check_fits",
+    "chosen_log_probabilities",
     "fit",
     "fit_population",
     "maximise",
+    "mixture",
     "resident_or_streamed",
     "row_log_probabilities",
+    "select",
     "trials_together",
-    "weigh",
     "worse_than_guessing",
 ]

@@ -1,7 +1,4 @@
-"""Models on many sets of any size: log-probabilities of every row, and validation.
-
-Which members of an ensemble count, and how much: chosen on the validation part.
-"""
+"""Models on many sets of any size: log-probabilities of rows and of choices, and validation."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -219,55 +216,28 @@ def _batch_size(one: Bucket) -> int:
     return min(round_up(len(one.sets)), max(1, ROWS_PER_BATCH // one.width))
 
 
-PICKS = 32
+def chosen_log_probabilities(
+    models: Sequence[Model], data: Encoded | Encoding, batch_size: int | None = None
+) -> Float[np.ndarray, "members sets"]:
+    """log P of what was chosen in each set, by each of the models.
 
-
-def select(
-    log_p: Float[np.ndarray, "members sets"], weight: Float[np.ndarray, " sets"] | None = None
-) -> Float[np.ndarray, " members"]:
-    """The weight of each member, by greedy selection with replacement (Caruana et al. 2004).
-
-        add, 32 times, the member m that makes the mean of the probabilities picked so far best:
-        argmax_m sum over s of log (sum over picks p of P_p(s) + P_m(s))
-
-    The weight of a member is its share of the picks. Each step looks one member ahead, so that a
-    small validation part is hardly fitted, and members that only add noise get nothing.
-
-    Args:
-        log_p: log P of what was chosen in each validation set, one row per member.
-        weight: of the sets.
-
-    >>> log_p = np.log([[0.9, 0.1], [0.1, 0.9], [0.1, 0.1]])
-    >>> select(log_p).tolist()
-    [0.5, 0.5, 0.0]
-    """
-    members, sets = log_p.shape
-    share = np.ones(sets) if weight is None else weight
-    picked, counts = np.full(sets, -np.inf), np.zeros(members)
-    for _ in range(PICKS):
-        tried = np.logaddexp(picked, log_p)
-        best = int(np.argmax(tried @ share))
-        picked, counts[best] = tried[best], counts[best] + 1
-    return counts / PICKS
-
-
-def weigh(
-    models: Sequence[Model], valid: Encoded | Encoding, batch_size: int
-) -> Float[np.ndarray, " members"]:
-    """:func:`select` for models that were trained, by the weights of the validation sets.
-
-    Members of a kind are scored together, in batches of this many sets, as in their training: the
-    program that validated them then serves once more.
+    With the ``batch_size`` of their training, models of a kind are scored together, in batches of
+    this many sets: the program that validated them then serves once more.
     """
     group, numbers = Group.current(), kinds(models)
-    together = group.size == 1 and isinstance(valid, Encoded) and len(numbers) < len(models)
-    if not together:
-        numbers = [[number] for number in range(len(models))]
-    validation = Validation([valid], (0,), batch_size if together else None, group)
-    found = validation.log_likelihoods([_in_lanes([models[n] for n in kind]) for kind in numbers])
-    every = group.joined(np.concatenate(found)[np.argsort(np.concatenate(numbers))])
-    log_p = np.concatenate([one.reshape(len(models), -1) for one in every], 1)
-    return select(log_p, valid.weight)
+    alike = batch_size is not None and len(numbers) < len(models)
+    if alike and group.size == 1 and isinstance(data, Encoded):
+        validation = Validation([data], (0,), batch_size)
+        lanes = [_in_lanes([models[number] for number in kind]) for kind in numbers]
+        found = np.concatenate(validation.log_likelihoods(lanes))
+        return found[np.argsort(np.concatenate(numbers))]
+    own = [np.zeros((len(models), 0))]
+    for part in _parts(data, group):
+        assert part.chosen is not None
+        score, rows = RowScorer(part), part.offsets[:-1] + part.chosen
+        own.append(np.stack([score(model)[rows].astype(np.float64) for model in models]))
+    every = group.joined(np.concatenate(own, 1))
+    return np.concatenate([one.reshape(len(models), -1) for one in every], 1)
 
 
 def _in_lanes(models: Sequence[Model]) -> Model:

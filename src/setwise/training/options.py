@@ -55,6 +55,7 @@ OBJECTIVES: Mapping[str, Callable[[Scores, Mask, Chosen], Loss]] = {
 CHECKS = {
     "epochs": whole(),
     "batch_size": whole(),
+    "least_steps": whole(),
     "learning_rate": number(above=0),
     "decay": number(above=0, most=1),
     "decay_every": whole(),
@@ -73,6 +74,9 @@ class Options:
     """Complete options of gradient training, as the trainer takes them.
 
     :class:`Training` says what each option is. The defaults here are those of most estimators.
+    ``least_steps`` is a model's own: where the sets give fewer steps per epoch than this, batches
+    are halved until they do not. Rates, patience and epochs count epochs, and an epoch of a single
+    step teaches little.
 
     >>> Options(learning_rate=1.0, decay=0.5, decay_every=10).rate(epoch=10)
     0.5
@@ -80,6 +84,7 @@ class Options:
 
     epochs: int = 300
     batch_size: int = 128
+    least_steps: int = 1
     learning_rate: float = 1e-3
     decay: float = 0.95
     decay_every: int = 10
@@ -92,6 +97,17 @@ class Options:
 
     def __post_init__(self) -> None:
         check_all(CHECKS, vars(self))
+
+    def sets_per_step(self, sets: int) -> int:
+        """The batch size for so many training sets.
+
+        >>> [Options(least_steps=8).sets_per_step(sets) for sets in (100, 450, 900, 5000)]
+        [8, 64, 128, 128]
+        """
+        size = self.batch_size
+        while size > 1 and -(-sets // size) < self.least_steps:
+            size //= 2
+        return size
 
     def rate(self, epoch: int) -> float:
         """The learning rate in this epoch, counted from 0."""

@@ -198,8 +198,9 @@ class Population:
 
     def batch_size(self, member: Member) -> int:
         """Sets per step, at most all sets of the largest bucket."""
-        largest = max(len(one.sets) for one in self.buckets[member.task])
-        return min(member.options.batch_size, largest)
+        buckets = self.buckets[member.task]
+        sets = sum(len(one.sets) for one in buckets)
+        return min(member.options.sets_per_step(sets), max(len(one.sets) for one in buckets))
 
     def bytes_of_a_step(self, member: Member) -> int:
         """What the intermediate values of one step of this member take, at most."""

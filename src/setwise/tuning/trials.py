@@ -85,7 +85,7 @@ class PopulationTrials:
 
     def estimator(self, one: Learner, model: Sequence[Fit]) -> TrainedEstimator:
         """The fitted estimator of a learner."""
-        return _network(one).learned(self._schemas[one.task], model, self._tasks[one.task].valid)
+        return _network(one).learned(self._schemas[one.task], model, self._tasks[one.task])
 
     def skeletons(self, one: Learner) -> list[Model]:
         """The models of a learner's members, without their weights."""
