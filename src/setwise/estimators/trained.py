@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -187,7 +186,7 @@ class TrainedEstimator(Estimator):
         self.schema_ = schema
         models = [one.model for one in fits if one is not None]
         if self.ensemble == 1:
-            self.model_ = jax.tree.map(jnp.asarray, models[0])
+            self.model_ = jax.device_put(models[0])
             self.history_, self.best_epoch_, self.weights_ = histories[0], best_epochs[0], [1.0]
         else:
             weight = None if self._alike() else weigh(models, valid)

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -145,7 +144,7 @@ class Validation:
         for row, task in zip(sets, streams, strict=True):
             row[: len(tasks[task])] = first[task] + np.arange(len(tasks[task]))
         width = round_up(max(int(task.sizes.max()) for task in tasks))
-        return width, jnp.asarray(sets.reshape(len(sets), steps, size))
+        return width, jax.device_put(sets.reshape(len(sets), steps, size))
 
 
 def _parts(data: Encoded | Encoding, group: Group) -> Iterator[Encoded]:
@@ -185,7 +184,7 @@ def in_batches(one: Bucket, size: int) -> Int[jax.Array, "steps batch"]:
     steps = round_up(-(-len(one.sets) // size))
     sets = np.full(steps * size, -1, np.int32)
     sets[: len(one.sets)] = one.sets
-    return jnp.asarray(sets.reshape(steps, size))
+    return jax.device_put(sets.reshape(steps, size))
 
 
 def _batch_size(one: Bucket) -> int:

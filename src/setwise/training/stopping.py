@@ -7,7 +7,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
@@ -93,7 +92,7 @@ class TrainingProgress:
 
     def at(self, places: tuple[np.ndarray, ...]) -> "TrainingProgress":
         """The progress of the models at these places (streams, lanes), between two epochs."""
-        state, best = taken((self.state, self.best), tuple(map(jnp.asarray, places)))
+        state, best = taken((self.state, self.best), tuple(map(jax.device_put, places)))
         return replace(
             self, state=state, best=best, stopping=self.stopping.at(places),
             losses=self.losses[places], steps=self.steps[places],

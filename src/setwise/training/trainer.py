@@ -69,9 +69,11 @@ class Trainer:
         self._patience = self._of_lanes(lambda one: one.patience)
         self._epochs = self._of_lanes(lambda one: one.epochs)
         self._on_accuracy = self._of_lanes(lambda one: one.stop_on == "accuracy")
-        self._weight_decay = jnp.asarray(self._of_lanes(lambda one: one.weight_decay), jnp.float32)
+        self._weight_decay = jax.device_put(
+            np.float32(self._of_lanes(lambda one: one.weight_decay))
+        )
         dropped = self._of_lanes(lambda one: one.dropout)
-        self._keep = jnp.asarray(1 - dropped, jnp.float32) if dropped.any() else None
+        self._keep = jax.device_put(np.float32(1 - dropped)) if dropped.any() else None
         self._seeds = np.array([one.seed for one in layout.streams], np.uint32)
         first = self._options[0][0]  # what must be the same is the first member's
         used = sorted({one.task for one in layout.streams}) if larger is None else larger._used
@@ -139,11 +141,11 @@ class Trainer:
         # Steps fold their number into the streams' keys of dropout, from 0; shards from the top.
         fold = [number] if progress.shards == 0 else [number, 2**32 - progress.shards]
         keys = epoch.noise_keys(self._seeds, np.array(fold, np.uint32))
-        rate = jnp.asarray(self._of_lanes(lambda one: one.rate(number)), jnp.float32)
+        rate = jax.device_put(np.float32(self._of_lanes(lambda one: one.rate(number))))
         hyper = Hyper(rate, self._weight_decay, self._keep)
         state: State
         if places is None:
-            batches = EpochBatches(jnp.asarray(sets), keys, jnp.asarray(numbers))
+            batches = EpochBatches(jax.device_put(sets), keys, jax.device_put(numbers))
             inputs = (data, batches, hyper)
             state, losses = epoch.run_epoch(inputs, progress.state, self._program)
         else:
@@ -179,7 +181,7 @@ class Trainer:
         stopping = progress.stopping.observe(watched, self._patience, self._epochs)
         best = progress.best
         if stopping.improved.any():
-            improved = jnp.asarray(stopping.improved)
+            improved = jax.device_put(stopping.improved)
             best = epoch.keep_best(best, progress.state.model, improved)
         measured = {"loss": loss, "nll": nll, "accuracy": accuracy, "best": np.abs(stopping.best)}
         history = dict(progress.history)
