@@ -74,7 +74,7 @@ def unchecked_types() -> Iterator[None]:
         config.update("jaxtyping_disable", False)
 
 
-ALONE = ("test_blocks_run_and_print_what_the_page_says", "test_every_bad_input_is_refused")
+ALONE = ("test_blocks_run_and_print_what_the_page_says",)
 """Tests that share no fixture with the rest of their file: each may run on any worker."""
 
 LONG = (
