@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+import jax
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
