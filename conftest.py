@@ -74,13 +74,14 @@ def unchecked_types() -> Iterator[None]:
         config.update("jaxtyping_disable", False)
 
 
-ALONE = ("test_blocks_run_and_print_what_the_page_says", "test_every_bad_input_is_refused")
+ALONE = ("test_blocks_run_and_print_what_the_page_says",)
 """Tests that share no fixture with the rest of their file: each may run on any worker."""
 
 LONG = (
-    "test_estimators.py", "test_laws.py", "[README]", "test_reproduction.py", "test_auto.py",
-    "test_tuning.py", "test_training.py", "[cli]", "test_nested_and_mixed.py",
-    "[tutorial-first-sda]", "[consequences]", "test_files.py", "test_cli.py",
+    "test_estimators.py", "test_tuning.py", "test_reproduction.py", "test_auto.py", "test_laws.py",
+    "test_nested_levels.py", "test_benchmarks.py", "test_battery.py", "test_cli.py",
+    "test_training.py", "[cli]", "[tutorial-first-sda]", "test_page.py", "test_crafted_files.py",
+    "test_nested_and_mixed.py", "[tuning]", "[training]", "[consequences]", "[tutorial-decoy]",
 )  # fmt: skip
 """What takes longest goes first, so that no worker is left alone with it at the end."""
 
@@ -125,17 +126,35 @@ def pytest_collection_finish() -> None:
 
 
 TESTS = itertools.count(1)
+PROGRAMS = 2 * 2**30
+"""Bytes by which compiled programs may let a worker grow before it forgets them."""
+
+
+def _resident() -> int:
+    pages = Path("/proc/self/statm").read_text().split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.fixture(scope="session")
+def floor() -> list[int]:
+    """The memory of this worker when it had forgotten its programs last."""
+    return [_resident()] if Path("/proc/self/statm").exists() else []
 
 
 @pytest.fixture(autouse=True)
-def room_for_programs() -> Iterator[None]:
-    """Forget compiled programs before a process has more of them than the system can map.
+def room_for_programs(floor: list[int]) -> Iterator[None]:
+    """Forget compiled programs before they take gigabytes, or more mappings than there may be.
 
-    A program takes a dozen memory mappings, and Linux allows 65,530; one more ends the process.
+    Few are of use in a later file. A program takes two megabytes and a dozen memory mappings; Linux
+    allows 65,530 of them, and one more ends the process.
     """
     yield
-    maps = Path("/proc/self/maps")
-    if next(TESTS) % 20 == 0 and maps.exists() and maps.read_bytes().count(b"\n") > 40_000:
+    if not floor or next(TESTS) % 20:
+        return
+    mappings = Path("/proc/self/maps").read_bytes().count(b"\n")
+    if mappings > 40_000 or _resident() > floor[0] + PROGRAMS:
         import jax
 
         jax.clear_caches()
+        gc.collect()
+        floor[0] = _resident()

@@ -201,21 +201,23 @@ def main() -> int:
     """Run the cases that the arguments name; 1 if there is a defect."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("wanted", nargs="*", help="words of the names of cases")
-    parser.add_argument("--room", help="one module of cases")
+    parser.add_argument("--rooms", nargs="+", default=ROOMS, help="modules of cases")
     parser.add_argument("--json", action="store_true", help="print one object")
     given = parser.parse_args()
-    found = {}
-    for room in ROOMS if given.room is None else (given.room,):
+    found: dict[str, dict[str, tuple[bool, str]]] = {}
+    for room in given.rooms:
+        found[room] = {}
         for name, case in cases(room).items():
             if all(word in name for word in given.wanted):
                 began = time.perf_counter()
-                sound, happened = found[name] = outcome(case)
+                sound, happened = found[room][name] = outcome(case)
                 if not given.json:
                     seconds = time.perf_counter() - began
                     mark = "  ok " if sound else "FAIL "
                     print(mark, f"{seconds:.1f} s", name, "--", happened, flush=True)
-    defects = sum(not sound for sound, _ in found.values())
-    print(json.dumps(found) if given.json else f"{len(found)} cases, {defects} defects")
+    sounds = [sound for room in found.values() for sound, _ in room.values()]
+    defects = sounds.count(False)
+    print(json.dumps(found) if given.json else f"{len(sounds)} cases, {defects} defects")
     return min(defects, 1)
 
 

@@ -1,6 +1,7 @@
 """The house keeps its shape: layers, sizes, and what must not be in it, read from the source."""
 
 import ast
+import functools
 import subprocess
 import sys
 from graphlib import CycleError, TopologicalSorter
@@ -43,7 +44,10 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-TREES = {module_name(path): ast.parse(path.read_text("utf-8")) for path in PATHS}
+@functools.cache
+def trees() -> dict[str, ast.Module]:
+    """The parsed source of every module."""
+    return {module_name(path): ast.parse(path.read_text("utf-8")) for path in PATHS}
 
 
 def imported(tree: ast.AST) -> set[str]:
@@ -58,7 +62,7 @@ def imported(tree: ast.AST) -> set[str]:
                 below = f"{node.module}.{alias.name}"
                 if below == "setwise.__version__":
                     continue  # a plain string: no module stands behind it
-                found.add(below if below in TREES else node.module or "")
+                found.add(below if below in trees() else node.module or "")
     return {name for name in found if name.partition(".")[0] == "setwise"}
 
 
@@ -71,21 +75,24 @@ def downward(one: str, other: str) -> bool:
     return one == other or {one, other} <= BASE or LAYER[other] < LAYER[one]
 
 
-IMPORTS = {module: imported(tree) for module, tree in TREES.items()}
+@functools.cache
+def imports() -> dict[str, set[str]]:
+    """What every module imports."""
+    return {module: imported(tree) for module, tree in trees().items()}
 
 
 def test_every_room_has_a_layer():
-    assert {room(module) for module in TREES} <= set(LAYER)
+    assert {room(module) for module in trees()} <= set(LAYER)
 
 
 def test_nothing_imports_the_door():
-    assert [module for module, found in IMPORTS.items() if "setwise" in found] == []
+    assert [module for module, found in imports().items() if "setwise" in found] == []
 
 
 def test_imports_go_down():
     wrong = [
         f"{module} imports {other}"
-        for module, found in IMPORTS.items()
+        for module, found in imports().items()
         for other in found
         if not downward(room(module), room(other))
     ]
@@ -99,7 +106,7 @@ def test_a_wrong_import_would_be_seen():
 
 def test_no_modules_import_each_other_in_a_circle():
     try:
-        TopologicalSorter(IMPORTS).prepare()
+        TopologicalSorter(imports()).prepare()
     except CycleError as error:
         pytest.fail(" -> ".join(error.args[1]))
 
@@ -140,7 +147,7 @@ def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 def test_functions_are_short():
     long = {
         f"{module}.{node.name}": code_lines(node)
-        for module, tree in TREES.items()
+        for module, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         and code_lines(node) >= LINES_PER_FUNCTION
@@ -150,7 +157,7 @@ def test_functions_are_short():
 
 def test_no_two_public_classes_share_a_name():
     homes: dict[str, list[str]] = {}
-    for module, tree in TREES.items():
+    for module, tree in trees().items():
         for node in ast.iter_child_nodes(tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, []).append(module)
@@ -164,16 +171,16 @@ def called(tree: ast.AST) -> set[str]:
 
 
 def test_only_the_command_line_prints():
-    loud = [m for m, tree in TREES.items() if room(m) != "cli" and "print" in called(tree)]
+    loud = [m for m, tree in trees().items() if room(m) != "cli" and "print" in called(tree)]
     assert loud == []
 
 
 def test_no_data_becomes_code():
     dangerous = {"eval", "exec", "compile", "__import__"}
     modules = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve"}
-    wrong = [f"{module} calls {name}" for module, tree in TREES.items()
+    wrong = [f"{module} calls {name}" for module, tree in trees().items()
              for name in called(tree) & dangerous]  # fmt: skip
-    for module, tree in TREES.items():
+    for module, tree in trees().items():
         for node in ast.walk(tree):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
@@ -185,12 +192,12 @@ def test_no_data_becomes_code():
 
 
 def test_every_module_says_what_it_is():
-    assert [module for module, tree in TREES.items() if not ast.get_docstring(tree)] == []
+    assert [module for module, tree in trees().items() if not ast.get_docstring(tree)] == []
 
 
 def test_no_module_is_a_drawer_for_everything():
     drawers = {"utils", "util", "helpers", "helper", "common", "misc"}
-    assert [m for m in TREES if drawers & {part.strip("_") for part in m.split(".")}] == []
+    assert [m for m in trees() if drawers & {part.strip("_") for part in m.split(".")}] == []
 
 
 def private_names(tree: ast.AST) -> set[str]:
@@ -219,11 +226,11 @@ def private_uses(tree: ast.AST, private: set[str]) -> list[str]:
 
 
 def test_other_rooms_use_the_public_protocol_of_estimators():
-    of_estimators = [tree for module, tree in TREES.items() if room(module) == "estimators"]
+    of_estimators = [tree for module, tree in trees().items() if room(module) == "estimators"]
     private = set().union(*map(private_names, of_estimators))
     wrong = {
         module: uses
-        for module, tree in TREES.items()
+        for module, tree in trees().items()
         if room(module) != "estimators"
         and (uses := private_uses(tree, private - private_names(tree)))
     }

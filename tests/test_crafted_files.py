@@ -117,8 +117,9 @@ def many_axes():
     return graph_of([ITEMS, ["sum", [0], [2]], ["broadcast", [1], shape]])
 
 
-def many_operations():
-    return graph_of([ITEMS, ["sum", [0], [2]], *(["neg", [n + 1], []] for n in range(100_000))])
+def many_operations(own, meta):
+    many = (["neg", [n + 1], []] for n in range(100_000))
+    graph_of([ITEMS, ["sum", [0], [2]], *many])(own, meta)
 
 
 GRAPHS = {
@@ -126,7 +127,7 @@ GRAPHS = {
     "folds step by step": (folds_step_by_step(), "the graph's constants would have"),
     "grows with data": (grows_with_data(), "values of an item would have"),
     "many axes": (many_axes(), "is not a shape"),
-    "many operations": (many_operations(), "the graph has 100,002 operations; at most 4,000"),
+    "many operations": (many_operations, "the graph has 100,002 operations; at most 4,000"),
     "no operation": (graph_of([]), "must be a list or tuple of at least 1 value"),
     "unknown operation": (graph_of([["sort", [], []]]), "does not know it; upgrade"),
     "for tables": (graph_of([ITEMS, ["take", [0, 0], []]]), "does not know it"),

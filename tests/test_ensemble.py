@@ -24,6 +24,10 @@ MODELS = {
 }
 
 
+# One program instead of one per operation.
+probabilities = eqx.filter_jit(lambda model, x, present: model.probabilities(x, present))
+
+
 def logits(*coefficients):
     """An ensemble of MNLs of one feature, with these coefficients."""
     empty = ZOO["mnl"].build(1, Sizes(), jax.random.key(0))
@@ -35,7 +39,7 @@ def logits(*coefficients):
 
 def log_odds(model, x):
     """Between the first two of these items."""
-    p = model.probabilities(jnp.asarray(x)[:, None], jnp.ones(len(x), bool))
+    p = probabilities(model, jnp.asarray(x)[:, None], jnp.ones(len(x), bool))
     return float(jnp.log(p[0] / p[1]))
 
 
@@ -45,12 +49,12 @@ def log_odds(model, x):
 def test_probabilities_are_the_mean_by_hand():
     # One member: 1/3 and 2/3; the other, with twice the coefficient: 1/5 and 4/5.
     model = logits(np.log(2.0), 2 * np.log(2.0))
-    p = model.probabilities(jnp.array([[0.0], [1.0]]), jnp.ones(2, bool))
+    p = probabilities(model, jnp.array([[0.0], [1.0]]), jnp.ones(2, bool))
     np.testing.assert_allclose(p, [(1 / 3 + 1 / 5) / 2, (2 / 3 + 4 / 5) / 2], rtol=1e-6)
     # Three items, one of them absent: as if it were not there, whatever stands in its place.
     for garbage in (0.0, 7.0, np.nan):
         items = jnp.array([[0.0], [garbage], [1.0]])
-        padded = model.probabilities(items, jnp.array([True, False, True]))
+        padded = probabilities(model, items, jnp.array([True, False, True]))
         np.testing.assert_allclose(padded, [p[0], 0, p[1]], rtol=1e-6)
 
 
@@ -61,11 +65,11 @@ def test_members_may_be_of_different_kinds():
     ]
     models[2] = eqx.tree_at(lambda one: one.F.theta, models[2], jnp.ones((2, 1, 1)))
     items, present = jax.random.normal(jax.random.key(9), (4, 2)), jnp.array([True] * 3 + [False])
-    each = np.array([one.probabilities(items, present) for one in models])
+    each = np.array([probabilities(one, items, present) for one in models])
     for weight in (None, np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.0, 0.6, 0.0, 0.4])):
         shares = np.full(4, 0.25) if weight is None else weight
         model = Ensemble.of(models, weight)
-        np.testing.assert_allclose(model.probabilities(items, present), shares @ each, rtol=1e-5)
+        np.testing.assert_allclose(probabilities(model, items, present), shares @ each, rtol=1e-5)
         kept = [one for one, share in zip(models, shares, strict=True) if share]
         like = Ensemble.skeleton(eqx.filter_eval_shape(lambda kept: kept, kept), weight is not None)
         assert jax.tree.map(jnp.shape, model) == jax.tree.map(lambda leaf: leaf.shape, like)
@@ -92,6 +96,7 @@ def test_an_ensemble_of_logits_breaks_iia():
 def test_extreme_members_have_finite_gradients():
     """One is certain of an item, the other of another: no logarithm of zero."""
 
+    @eqx.filter_jit
     @eqx.filter_value_and_grad
     def loss(model, items):
         present = jnp.array([True, True, False])
@@ -107,7 +112,7 @@ def test_extreme_members_have_finite_gradients():
 
 @pytest.fixture(scope="module")
 def parts():
-    choices = sw.datasets.generate("mnl", sets=200, items=(2, 5), features=3).choices
+    choices = sw.datasets.generate("mnl", sets=200, items=(5, 6), features=3).choices
     return sw.split(choices, (0.6, 0.2, 0.2))
 
 

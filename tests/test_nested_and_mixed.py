@@ -50,10 +50,24 @@ def read(columns, items=("x0", "x1", "category(nest)"), **options):
 
 def filled(model, seed=0):
     """The model with random weights."""
-    leaves, tree = jax.tree.flatten(eqx.filter(model, eqx.is_inexact_array))
-    keys = jax.random.split(jax.random.key(seed), len(leaves))
-    drawn = [jax.random.normal(k, leaf.shape) for k, leaf in zip(keys, leaves, strict=True)]
-    return eqx.combine(jax.tree.unflatten(tree, drawn), model)
+    rng = np.random.default_rng(seed)
+
+    def drawn(leaf):
+        return jax.device_put(rng.normal(size=leaf.shape).astype(np.float32))
+
+    return eqx.combine(jax.tree.map(drawn, eqx.filter(model, eqx.is_inexact_array)), model)
+
+
+# One program each instead of one per operation.
+scores = eqx.filter_jit(lambda model, x, present: model.scores(x, present))
+probabilities = eqx.filter_jit(lambda model, x, present: model.probabilities(x, present))
+
+
+@eqx.filter_jit
+@eqx.filter_value_and_grad
+def loss_and_slopes(model_and_items, present):
+    model, x = model_and_items
+    return cross_entropy(model.scores(x, present), present, jnp.array(0))
 
 
 KEY = jax.random.key(0)
@@ -70,24 +84,24 @@ def items(n, seed=0):
     """Two features and a one-hot of three nests, as standardised columns have it."""
     rng = np.random.default_rng(seed)
     nests = np.eye(3)[rng.integers(3, size=n)] * 2 - 0.7
-    return jnp.asarray(np.hstack([rng.normal(size=(n, 2)), nests]), jnp.float32)
+    return np.hstack([rng.normal(size=(n, 2)), nests]).astype(np.float32)
 
 
 @every_model
 def test_permuting_items_permutes_scores(name):
     model, x, order = filled(MODELS[name]), items(7), np.random.default_rng(1).permutation(7)
-    everyone = jnp.ones(7, bool)
-    expected = model.scores(x, everyone)[order]
-    np.testing.assert_allclose(model.scores(x[order], everyone), expected, rtol=1e-4, atol=1e-5)
+    everyone = np.ones(7, bool)
+    expected = scores(model, x, everyone)[order]
+    np.testing.assert_allclose(scores(model, x[order], everyone), expected, rtol=1e-4, atol=1e-5)
 
 
 @every_model
 @pytest.mark.parametrize("garbage", [0.0, 1e6, np.nan])
 def test_absent_items_are_never_read(name, garbage):
     model, x = filled(MODELS[name]), items(7)
-    padded = jnp.concatenate([x, jnp.full((3, 5), garbage)])
-    found = model.probabilities(padded, jnp.arange(10) < 7)
-    expected = model.probabilities(x, jnp.ones(7, bool))
+    padded = np.concatenate([x, np.full((3, 5), garbage, np.float32)])
+    found = probabilities(model, padded, np.arange(10) < 7)
+    expected = probabilities(model, x, np.ones(7, bool))
     np.testing.assert_allclose(found[:7], expected, rtol=1e-4, atol=1e-6)
     assert (found[7:] == 0).all()
 
@@ -96,12 +110,8 @@ def test_absent_items_are_never_read(name, garbage):
 @pytest.mark.parametrize("scale", [0.0, 1e-12, 1.0, 1e3])
 @pytest.mark.parametrize("size", [1, 2, 6])
 def test_gradients_are_finite_at_ties_extremes_and_one_item(name, scale, size):
-    def loss(model_and_items):
-        model, x = model_and_items
-        present = jnp.arange(6) < size
-        return cross_entropy(model.scores(x, present), present, jnp.array(0))
-
-    value, slopes = eqx.filter_value_and_grad(loss)((filled(MODELS[name]), scale * items(6)))
+    x = np.float32(scale) * items(6)
+    value, slopes = loss_and_slopes((filled(MODELS[name]), jax.device_put(x)), np.arange(6) < size)
     assert np.isfinite(value)
     for leaf in jax.tree.leaves(slopes):
         assert np.isfinite(leaf).all()
@@ -151,7 +161,7 @@ def test_mixture_by_hand():
 @pytest.mark.parametrize("name", ["soft nested", "mixture"])
 @pytest.mark.parametrize("n", [1, 3, 30])
 def test_mixtures_are_distributions_before_any_softmax(name, n):
-    total = np.exp(filled(MODELS[name]).scores(items(n), jnp.ones(n, bool))).sum()
+    total = np.exp(scores(filled(MODELS[name]), items(n), np.ones(n, bool))).sum()
     assert total == pytest.approx(1, abs=1e-5)
 
 
@@ -159,7 +169,7 @@ def test_mixtures_are_distributions_before_any_softmax(name, n):
 def test_blueprints_build_for_any_sizes(kind):
     blueprint = kind(About("non-IIA", "", "", False, ""))
     model = blueprint.initial(5, Sizes(dimension=3), jnp.uint32(0))
-    assert model.scores(items(4), jnp.ones(4, bool)).shape == (4,)
+    assert model.scores(jnp.asarray(items(4)), jnp.ones(4, bool)).shape == (4,)
 
 
 def test_iia_holds_within_a_nest_and_fails_across():

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.special import logsumexp
 from scipy.stats import chi2
 
 import setwise as sw
@@ -39,7 +38,7 @@ def log_sum(nest, v, lambdas, scale=1.0):
         inner = {name: logs for name, (_, logs) in parts.items() if logs}
     if not here:
         return -np.inf, {}
-    total = logsumexp(list(here.values()))
+    total = np.logaddexp.reduce(list(here.values()))
     logs = {one: here[name] - total + log for name in here for one, log in inner[name].items()}
     return total, logs
 
@@ -94,11 +93,11 @@ def fitted(choices):
 def by_formula(model, rows, tree=TREE):
     """log P of the chosen, and P of every row, by the recursion at the estimates."""
     trip, found, logs = np.array(rows["trip"]), [], 0.0
-    b = model.coef_
+    b, lambdas = model.coef_, model.lambda_
     for one in np.unique(trip):
         at = np.flatnonzero(trip == one)
         v = {rows["mode"][i]: b[0] * rows["cost"][i] + b[1] * rows["time"][i] for i in at}
-        p = probabilities(v, tree, model.lambda_)
+        p = probabilities(v, tree, lambdas)
         found += [p[rows["mode"][i]] for i in at]
         logs += sum(np.log(p[rows["mode"][i]]) for i in at if rows["taken"][i])
     return logs, np.array(found)

@@ -25,6 +25,10 @@ def built(name: str, **sizes):
     return jax.tree.unflatten(tree, quarters)
 
 
+# One program instead of one per operation.
+scores = eqx.filter_jit(lambda model, x, present: model.scores(x, present))
+
+
 def relu(z):
     return np.maximum(z, 0)
 
@@ -55,7 +59,7 @@ def test_mlp_by_hand():
             jnp.array([2.0, -1.0]),
         ],
     )  # fmt: skip
-    np.testing.assert_allclose(model.scores(jnp.asarray(X), ALL), [1.0, -2.0, 4.0])
+    np.testing.assert_allclose(scores(model, X, ALL), [1.0, -2.0, 4.0])
 
 
 def test_ranknet_is_an_mlp_whose_first_layer_is_twice_as_wide():
@@ -64,7 +68,7 @@ def test_ranknet_is_an_mlp_whose_first_layer_is_twice_as_wide():
     assert first.weight.shape == (2, 6)
     assert second.weight.shape == (6, 3)
     wanted = relu(layer(second, relu(layer(first, X)))) @ np.asarray(model.v)
-    close(model.scores(jnp.asarray(X), ALL), wanted)
+    close(scores(model, X, ALL), wanted)
 
 
 def test_deep_sets_written_out():
@@ -73,7 +77,7 @@ def test_deep_sets_written_out():
     h = relu(relu(X @ first) @ second)
     h = relu((h - h.mean(0)) @ third)
     h = relu((h - h.mean(0)) @ fourth)
-    close(model.scores(jnp.asarray(X), ALL), h @ np.asarray(model.v))
+    close(scores(model, X, ALL), h @ np.asarray(model.v))
 
 
 def test_fate_written_out():
@@ -84,7 +88,7 @@ def test_fate_written_out():
     h = np.hstack([X, np.tile(phi.mean(0), (3, 1))])
     for one in model.evaluate.hidden.layers:
         h = relu(layer(one, h))
-    close(model.scores(jnp.asarray(X), ALL), h @ np.asarray(model.evaluate.v))
+    close(scores(model, X, ALL), h @ np.asarray(model.evaluate.v))
 
 
 def test_set_transformer_written_out():
@@ -100,7 +104,7 @@ def test_set_transformer_written_out():
                 weight = np.exp(likeness) / np.exp(likeness).sum()
                 o[x, head] += sum(weight[z] * v[z, head] for z in range(3))
         h = o + relu(layer(block.feed, o))
-    close(model.scores(jnp.asarray(X), ALL), h @ np.asarray(model.v))
+    close(scores(model, X, ALL), h @ np.asarray(model.v))
 
 
 def context_dependent():
@@ -115,7 +119,7 @@ def context_dependent():
 def test_cdm_by_hand():
     # <theta, x>: 1, 2, 0; A x: 1, 1, 1; B z: 3, -1, 7; means of the others' B z: 3, 5, 1
     model = context_dependent()
-    np.testing.assert_allclose(model.scores(jnp.asarray(X), ALL), [4.0, 7.0, 1.0])
+    np.testing.assert_allclose(scores(model, X, ALL), [4.0, 7.0, 1.0])
     # without the third: the others' B z are -1 and 3
     two = jnp.array([True, True, False])
     np.testing.assert_allclose(model.scores(jnp.asarray(X), two)[:2], [0.0, 5.0])
@@ -165,7 +169,7 @@ def test_heads_divide_the_units(hidden, heads):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_removing_an_item_changes_the_others_if_and_only_if_there_is_context(name):
     model = built(name, hidden=6, components=3)
-    before = model.scores(jnp.asarray(X), ALL)
+    before = scores(model, X, ALL)
     after = model.scores(jnp.asarray(X), jnp.array([True, True, False]))
     moved = abs((before[0] - before[1]) - (after[0] - after[1]))
     assert moved > 0.01 if name in WITH_CONTEXT else moved == 0

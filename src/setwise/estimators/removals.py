@@ -148,7 +148,7 @@ def set_batches(encoded: Encoded, most_pairs: int | None = None) -> Iterator[Set
             sets = one.sets[begin : begin + steps * batch]
             filled = np.full(steps * batch, -1, np.int32)
             filled[: len(sets)] = sets
-            yield SetBatches(one.width, sets, jnp.asarray(filled.reshape(steps, batch)))
+            yield SetBatches(one.width, sets, jax.device_put(filled.reshape(steps, batch)))
 
 
 def probability_changes(estimator: Estimator, choices: Choices) -> Responses:

@@ -43,7 +43,7 @@ class BoostedTrees(Model):
         within: bool = True, times: float = 1.0,
     ) -> "BoostedTrees":  # fmt: skip
         """The model of these trees, with scores multiplied by ``times``."""
-        arrays = {name: jnp.asarray(one) for name, one in trees.single(times).arrays().items()}
+        arrays = {name: jax.device_put(one) for name, one in trees.single(times).arrays().items()}
         return cls(arrays, own, categories, within)
 
     @classmethod

@@ -130,4 +130,5 @@ def _weight(part: Encoded, mean: float | None) -> Float[np.ndarray, " sets"]:
 def _padded(values: list[np.ndarray], length: int | None) -> Array:
     whole = np.concatenate(values) if len(values) > 1 else values[0]
     spare = (round_up(len(whole)) if length is None else length) - len(whole)
+    # Not jnp.asarray, which compiles a program for every new shape.
     return jax.device_put(np.pad(whole, [(0, spare)] + [(0, 0)] * (whole.ndim - 1)))

@@ -151,7 +151,7 @@ class Likelihood:
     def _at(self, parameters: Float[np.ndarray, " p"]) -> Derivatives:
         with jax.enable_x64(True):
             parts = [
-                _derivatives(self.model, jnp.asarray(parameters), self.data, sets, width)
+                _derivatives(self.model, jax.device_put(parameters), self.data, sets, width)
                 for width, sets in self.buckets
             ]
             value, gradient, hessian = (
@@ -164,7 +164,7 @@ class Likelihood:
         found = np.zeros((int(self.data.chosen.shape[0]), len(parameters)))
         with jax.enable_x64(True):
             for width, sets in self.buckets:
-                each = _scores(self.model, jnp.asarray(parameters), self.data, sets, width)
+                each = _scores(self.model, jax.device_put(parameters), self.data, sets, width)
                 numbers = np.asarray(sets).ravel()
                 real = numbers >= 0
                 found[numbers[real]] = np.asarray(each).reshape(len(numbers), -1)[real]
@@ -175,7 +175,7 @@ class Likelihood:
     ) -> tuple[Float[np.ndarray, " r"], Float[np.ndarray, "r p"]]:
         """log L and its gradient at several points, each with its own weights of the sets."""
         with jax.enable_x64(True):
-            both = jnp.asarray(points), jnp.asarray(weights)
+            both = jax.device_put(points), jax.device_put(weights)
             parts = [
                 _together(self.model, *both, self.data, sets, width) for width, sets in self.buckets
             ]
@@ -241,7 +241,7 @@ def by_set(
     """
     flat: np.ndarray | None = None
     with jax.enable_x64(True):
-        device = _to_device(data)._replace(context=jnp.zeros((len(data), 0)))
+        device = _to_device(data)._replace(context=jax.device_put(np.zeros((len(data), 0))))
         for one in bucket(data.sizes, overhead=OVERHEAD):
             table = np.asarray(_applied(function, device, _batches(one), one.width))
             table = table.reshape(-1, *table.shape[2:])[: len(one.sets)]
@@ -403,4 +403,4 @@ def _batches(one: Bucket) -> Int[Array, "steps batch"]:
     size = min(round_up(len(one.sets)), max(1, ROWS_PER_BATCH // one.width))
     sets = np.full(-(-len(one.sets) // size) * size, -1)
     sets[: len(one.sets)] = one.sets
-    return jnp.asarray(sets.reshape(-1, size))
+    return jax.device_put(sets.reshape(-1, size))

@@ -12,7 +12,6 @@ from typing import Any
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Shaped
@@ -65,7 +64,7 @@ class Group:
         )
 
     def _over_all(self, array: Any, axis: int | None) -> jax.Array:
-        array = jnp.asarray(array)
+        array = jax.device_put(array)
         shape, spec = list(array.shape), [None] * array.ndim
         if axis is not None:
             shape[axis], spec[axis] = shape[axis] * self.size, AXIS  # type: ignore[call-overload]

@@ -158,8 +158,8 @@ class Simulated:
                 weight = np.zeros(count)
                 weight[: len(who)] = self.weight[who]
                 found = _derivatives(
-                    jnp.asarray(parameters), *self._places, panel,
-                    jnp.asarray(weight.reshape(panel.items.shape[:2])), curvature,
+                    jax.device_put(parameters), *self._places, panel,
+                    jax.device_put(weight.reshape(panel.items.shape[:2])), curvature,
                     self.layout.price,
                 )  # fmt: skip
                 logs, scores, hessian = map(np.asarray, found)
@@ -168,14 +168,16 @@ class Simulated:
     @property
     def _places(self) -> list[Array]:
         """The arrays of the layout, for a program."""
-        return [jnp.asarray(one) for one in self.layout[:3]]
+        return [jax.device_put(one) for one in self.layout[:3]]
 
     def posterior(self, parameters: Float[np.ndarray, " p"]) -> Float32[np.ndarray, "people draws"]:
         """The probability of each of a person's draws, given the choices; 4 bytes for each."""
         found = np.zeros((self.count, self.parts[0][1].z.shape[-1]), np.float32)
         with jax.enable_x64(True):
             for who, panel in self.parts:
-                one = _posterior(jnp.asarray(parameters), *self._places, panel, self.layout.price)
+                one = _posterior(
+                    jax.device_put(parameters), *self._places, panel, self.layout.price
+                )
                 found[who] = np.asarray(one)[: len(who)]
         return found
 
@@ -239,7 +241,7 @@ def _panel(
         absent[at] = False
     draws = np.zeros((blocks * size, *z.shape[1:]), np.float32)
     draws[: len(who)] = z
-    return PersonBlocks(*(jnp.asarray(one.reshape(blocks, size, *one.shape[1:]))
+    return PersonBlocks(*(jax.device_put(one.reshape(blocks, size, *one.shape[1:]))
                    for one in (items, absent, draws)))  # fmt: skip
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from setwise import _tensorfile
@@ -287,4 +286,4 @@ def _best_trial(
 
 def _on_device(leaf: object) -> object:
     # A scalar of a stack of models is a NumPy scalar, not an array.
-    return jnp.asarray(leaf) if isinstance(leaf, (np.ndarray, np.generic)) else leaf
+    return jax.device_put(leaf) if isinstance(leaf, (np.ndarray, np.generic)) else leaf
