@@ -46,6 +46,8 @@ class Assortment:
     """What no allowed set earns more than, as far as that is proved."""
     methods: tuple[str, ...]
     """How the set of each context was found."""
+    agreement: Float[np.ndarray, " contexts"]
+    """Of a search, the share of starts that ended at a set as good; NaN for other methods."""
     sets_scored: int
     seconds: float
     outside: bool
@@ -125,9 +127,11 @@ class Assortment:
         left = ~self.proved
         best = float(self.bound[left].mean())
         where = "" if proved == 0 else f" in {int(left.sum()):,} of the sets"
+        starts = float(np.nanmean(self.agreement[left])) if left.any() else 1.0
+        mean = " on average" if left.sum() > 1 else ""
         return (
-            f"better sets are not ruled out{where}: what is proved is that none earns more than "
-            f"{best:.6g}{' on average' if left.sum() > 1 else ''}"
+            f"better sets are not ruled out{where}: {starts:.0%} of the starts ended at a set as "
+            f"good, and it is proved only that none earns more than {best:.6g}{mean}"
         )
 
 
@@ -136,7 +140,7 @@ def _cell(value: Any) -> str:
 
 
 @checked(
-    outside=optional(number()), method=one_of(*METHODS), restarts=whole(0), seed=seed,
+    outside=optional(number()), method=one_of(*METHODS), restarts=optional(whole(0)), seed=seed,
 )  # fmt: skip
 def assortment(
     model: Any,
@@ -150,7 +154,7 @@ def assortment(
     capacity: Mapping[str, float | int] | None = None,
     outside: float | int | None = None,
     method: str = "auto",
-    restarts: int = 8,
+    restarts: int | None = None,
     seed: int = 0,
     on_contexts: OnContexts | None = None,
 ) -> Assortment:
@@ -178,7 +182,8 @@ def assortment(
             a row of value 0 in ``must``.
         method: "auto" proves the best set where it can; "exact" refuses where it cannot;
             "exhaustive" tries all sets, "search" searches.
-        restarts: annealed sets per context, where it searches. More find more, and take longer.
+        restarts: annealed sets per context, where it searches: by default 24 for up to a hundred
+            contexts and 8 for more. More find more, and take longer.
         seed: of the search.
         on_contexts: called with the number of contexts done and in all.
 
@@ -207,7 +212,7 @@ def assortment(
             stacklevel=3,
         )
     before = scored(sets)
-    found = solve(sets, limits, method, int(restarts), int(seed), on_contexts)
+    found = solve(sets, limits, method, restarts, int(seed), on_contexts)
     every = np.arange(len(candidates))
     present = candidates.present
     shown = found.shown[present]
@@ -223,6 +228,7 @@ def assortment(
         sets.expected(every, present),
         np.maximum(found.bound, found.value),
         tuple(found.method),
+        found.agreement,
         scored(sets) - before,
         time.perf_counter() - begun,
         sets.outside,

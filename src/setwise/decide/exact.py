@@ -26,7 +26,8 @@ from setwise.decide.logit_sets import LogitSets
 STEPS = 100  # Dinkelbach's method takes three to six
 SOLVED = 1e-9  # relative
 SECONDS = 20.0  # of a mixed-integer programme, after which it says how far it came
-WIDEST = 1e5  # ratio of the bounds of t: with wider ones the solver's rounding decides
+WIDEST = 1e7  # ratio of the bounds of t: with wider ones the solver's rounding decides
+PRECISION = 1e-6  # relative
 
 REVENUE_ORDER = "exact by revenue order"
 LINEAR = "exact by linear programme"
@@ -204,12 +205,14 @@ def best_mixture(
     found: Any = milp(
         cost, constraints=_constraints(np.array(A), np.array(low), np.array(high)),
         integrality=(np.arange(size) < n).astype(int), bounds=Bounds(lower, upper),
-        options={"mip_rel_gap": 0.0, "time_limit": seconds},
+        options={"mip_rel_gap": 0.0, "time_limit": seconds, "presolve": False},
     )  # fmt: skip
     if found.x is None:
         return None
     shown = np.round(found.x[:n]) > 0
     value = float(sets.expected(np.array([context]), shown[None])[0])
+    if abs(-float(found.fun) - value) > PRECISION * max(abs(value), 1e-12):
+        return None  # its rounding decided, and it proves nothing
     bound = max(value, -float(found.mip_dual_bound))
     return Found(shown, value, bound, INTEGER)
 

@@ -1,9 +1,8 @@
 """Search for the best set under any model: what is not linear is scored, thousands of sets at once.
 
 Sets of all contexts take their steps together, so that each call of the model scores many. Few
-sets are tried exhaustively. Else a set grows by the item that helps most (greedy), and is improved
-by additions, removals and exchanges until none helps. Annealing from it and from random sets
-looks further, and what it finds is improved in the same way.
+sets are tried exhaustively. Else a set grows by the item that helps most (greedy), and random sets
+are annealed. These sets are improved by additions, removals and exchanges until none helps.
 """
 
 from dataclasses import dataclass
@@ -39,6 +38,11 @@ class State:
     def take(self, some: Int[np.ndarray, " k"]) -> "State":
         """Copies of some of the sets."""
         return State(self.contexts[some], self.shown[some], self.value[some])
+
+    def joined(self, other: "State") -> "State":
+        """These sets and others."""
+        both = ("contexts", "shown", "value")
+        return State(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in both))
 
     def put(self, some: Int[np.ndarray, " k"], other: "State") -> None:
         """These sets in the place of some."""
@@ -103,36 +107,31 @@ def search(
     starts: Bool[np.ndarray, "some n"],
     restarts: int,
     rng: np.random.Generator,
-) -> State:
-    """Good sets of these contexts.
+) -> tuple[State, Float[np.ndarray, " some"]]:
+    """Good sets of these contexts, and the share of the improved sets that ended as good.
 
     Args:
         sets: what sets earn.
         limits: which sets are allowed.
         contexts: the contexts to search in.
         starts: a set of each to begin with, to which items are added: what must be shown.
-        restarts: how many sets per context are annealed.
+        restarts: how many random sets per context are annealed; the better half is improved.
         rng: the source of randomness.
     """
-    best = greedy(sets, limits, State(contexts, starts, sets.expected(contexts, starts)))
-    improve(sets, limits, best)
-    if restarts == 0:
-        return best
-    chains = best.take(np.tile(np.arange(len(contexts)), restarts))
-    # Every second one begins at a random set, the others where the greedy ones ended.
-    anew = np.arange(len(chains.contexts)) // len(contexts) % 2 == 1
-    scatter(sets, limits, chains, np.flatnonzero(anew), rng)
-    anneal(sets, limits, chains, rng)
-    each = chains.value.reshape(restarts, -1)
-    winner = np.argmax(each, 0)
-    found = chains.take(winner * len(contexts) + np.arange(len(contexts)))
-    differs = np.flatnonzero((found.shown != best.shown).any(1))
-    if len(differs):
-        other = found.take(differs)
-        improve(sets, limits, other)
-        better = other.value > best.value[differs]
-        best.put(differs[better], other.take(np.flatnonzero(better)))
-    return best
+    count = len(contexts)
+    state = greedy(sets, limits, State(contexts, starts, sets.expected(contexts, starts)))
+    if restarts:
+        chains = state.take(np.tile(np.arange(count), restarts))
+        scatter(sets, limits, chains, rng)
+        anneal(sets, limits, chains, rng)
+        order = np.argsort(-chains.value.reshape(restarts, count), 0, kind="stable")
+        better = order[: max(1, restarts // 2)] * count + np.arange(count)
+        state = state.joined(chains.take(better.ravel()))
+    improve(sets, limits, state)
+    each = state.value.reshape(-1, count)
+    top = each.max(0)
+    agree = (each >= top - BETTER * np.abs(top)).mean(0)
+    return state.take(np.argmax(each, 0) * count + np.arange(count)), agree
 
 
 def greedy(sets: SetValues, limits: Limits, state: State) -> State:
@@ -270,15 +269,9 @@ def _above(value: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
         return np.where(np.isfinite(value), value + BETTER * np.abs(value), value)
 
 
-def scatter(
-    sets: SetValues,
-    limits: Limits,
-    chains: State,
-    some: Int[np.ndarray, " k"],
-    rng: np.random.Generator,
-) -> None:
-    """Put random allowed sets in the place of some; where none is found, they stay."""
-    contexts = chains.contexts[some]
+def scatter(sets: SetValues, limits: Limits, chains: State, rng: np.random.Generator) -> None:
+    """Put random allowed sets in the place of these; where none is found, they stay."""
+    contexts = chains.contexts
     shown = limits.must[contexts].copy()
     least = np.maximum(limits.least[contexts], shown.sum(1))
     wanted = rng.integers(least, np.maximum(limits.most[contexts], least), endpoint=True)
@@ -288,8 +281,8 @@ def scatter(
         grows = np.flatnonzero(add.any(1))
         shown[grows, place[grows]] = True
     allowed = np.flatnonzero(limits.allow(contexts, shown))
-    chains.shown[some[allowed]] = shown[allowed]
-    chains.value[some[allowed]] = sets.expected(contexts[allowed], shown[allowed])
+    chains.shown[allowed] = shown[allowed]
+    chains.value[allowed] = sets.expected(contexts[allowed], shown[allowed])
 
 
 def anneal(sets: SetValues, limits: Limits, chains: State, rng: np.random.Generator) -> None:

@@ -24,6 +24,9 @@ from setwise.decide.set_values import SetValues
 
 PROVED = 1e-6  # relative; probabilities have single precision
 CONTEXTS_AT_A_TIME = 256
+MANY, FEWER = 24, 8
+"""Restarts by default, for up to a hundred contexts and for more."""
+CONTEXTS_FOR_MANY = 100
 
 METHODS = ("auto", "exact", "exhaustive", "search")
 
@@ -40,6 +43,8 @@ class Solution:
     bound: Float[np.ndarray, " contexts"]
     """What no allowed set exceeds."""
     method: list[str]
+    agreement: Float[np.ndarray, " contexts"]
+    """Of a search, the share of improved sets that ended as good; NaN where none was needed."""
 
     def put(self, context: int, found: Found) -> None:
         """The best set of a context."""
@@ -56,7 +61,7 @@ def solve(
     sets: SetValues,
     limits: Limits,
     method: str,
-    restarts: int,
+    restarts: int | None,
     seed: int,
     on_contexts: OnContexts | None = None,
 ) -> Solution:
@@ -64,8 +69,9 @@ def solve(
     candidates, count = sets.candidates, len(sets.candidates)
     bound = best_possible(candidates.values, candidates.choices, sets.outside)
     found = Solution(
-        np.zeros(limits.present.shape, bool), np.full(count, -np.inf), bound, [""] * count
-    )
+        np.zeros(limits.present.shape, bool), np.full(count, -np.inf), bound, [""] * count,
+        np.full(count, np.nan),
+    )  # fmt: skip
     left = np.arange(count)
     if method in ("auto", "exact"):
         left = _with_proof(sets, limits, found, on_contexts)
@@ -75,6 +81,8 @@ def solve(
         left = left[~few]
     if len(left) and method in ("exact", "exhaustive"):
         raise _cannot(candidates, int(left[0]), method)
+    if restarts is None:
+        restarts = MANY if len(left) <= CONTEXTS_FOR_MANY else FEWER
     rng = np.random.default_rng(seed)
     for begin in range(0, len(left), CONTEXTS_AT_A_TIME):
         _searched(sets, limits, found, left[begin : begin + CONTEXTS_AT_A_TIME], restarts, rng)
@@ -156,7 +164,7 @@ def _searched(
     rng: np.random.Generator,
 ) -> None:
     """Search in these contexts; a set that a programme has found stays where it is better."""
-    state = search(sets, limits, contexts, limits.must[contexts], restarts, rng)
+    state, agree = search(sets, limits, contexts, limits.must[contexts], restarts, rng)
     for place in np.flatnonzero(~limits.allow(contexts, state.shown)).tolist():
         # Adding item after item ended too early: begin at a set that a programme finds.
         context = int(contexts[place])
@@ -164,13 +172,13 @@ def _searched(
         if start is None:
             raise nothing_fits(sets.candidates, context, NO_SET)
         alone = np.array([context])
-        state.put(
-            np.array([place]), search(sets, limits, alone, start[None], restarts, rng)
-        )
+        other, agree[[place]] = search(sets, limits, alone, start[None], restarts, rng)
+        state.put(np.array([place]), other)
     for place in np.flatnonzero(state.value > found.value[contexts]).tolist():
         context = int(contexts[place])
         bound = max(float(found.bound[context]), float(state.value[place]))
         found.put(context, Found(state.shown[place], float(state.value[place]), bound, SEARCH))
+        found.agreement[context] = agree[place]
 
 
 def _cannot(candidates: Candidates, context: int, method: str) -> InputError:
