@@ -17,7 +17,7 @@ from setwise.decide.set_values import SetValues
 
 FEW = 4096
 """So many sets of a context, all those of twelve items, are tried exhaustively."""
-PROMISING, ALL = 24, 600
+PROMISING, ALL = 32, 600
 """Exchanges per set that are scored at first, and once no better one is known."""
 PAIRS_AT_A_TIME = 4_000_000
 STEPS = 60  # of annealing
@@ -127,11 +127,11 @@ def search(
         order = np.argsort(-chains.value.reshape(restarts, count), 0, kind="stable")
         better = order[: max(1, restarts // 2)] * count + np.arange(count)
         state = state.joined(chains.take(better.ravel()))
-    improve(sets, limits, state)
+    improve(sets, limits, state, thorough=False)
     each = state.value.reshape(-1, count)
-    top = each.max(0)
-    agree = (each >= top - BETTER * np.abs(top)).mean(0)
-    return state.take(np.argmax(each, 0) * count + np.arange(count)), agree
+    best = state.take(np.argmax(each, 0) * count + np.arange(count))
+    improve(sets, limits, best, thorough=True)
+    return best, (each >= best.value - BETTER * np.abs(best.value)).mean(0)
 
 
 def greedy(sets: SetValues, limits: Limits, state: State) -> State:
@@ -156,14 +156,18 @@ def greedy(sets: SetValues, limits: Limits, state: State) -> State:
     return state
 
 
-def improve(sets: SetValues, limits: Limits, state: State) -> None:
-    """Add, drop and exchange items, the best step each time, until none helps."""
+def improve(sets: SetValues, limits: Limits, state: State, thorough: bool) -> None:
+    """Add, drop and exchange items, the best step each time, until none helps.
+
+    If ``thorough``, all exchanges are tried where the promising ones do not help.
+    """
     active = np.flatnonzero(np.isfinite(state.value))
     while len(active):
         better = _step(sets, limits, state, active, PROMISING)
-        rest = active[~better]
-        found = _step(sets, limits, state, rest, ALL)
-        active = np.sort(np.concatenate([active[better], rest[found]]))
+        rest, active = active[~better], active[better]
+        if thorough:
+            found = _step(sets, limits, state, rest, ALL)
+            active = np.sort(np.concatenate([active, rest[found]]))
 
 
 def _step(
