@@ -18,10 +18,9 @@ from setwise.decide.candidates import Candidates, Value
 from setwise.decide.limits import Limits
 from setwise.decide.logit_sets import logit_sets
 from setwise.decide.nested_sets import nested_sets
+from setwise.decide.result_tables import LINES, cell, table_text
 from setwise.decide.set_values import ModelSets, SetValues, without_engine
 from setwise.decide.solving import METHODS, PROVED, OnContexts, solve
-
-LINES = 12  # of a printed result
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,20 +93,12 @@ class Assortment:
 
     def _repr_html_(self) -> str:
         frame = self.to_frame() if len(self.set_ids) == 1 else self.per_set()
-        rows = [[_cell(one) for one in row] for row in frame.head(LINES).rows()]
+        rows = [[cell(one) for one in row] for row in frame.head(LINES).rows()]
         return notebook_html(frame.columns, rows, note=" ".join(self._lines()))
 
     def __str__(self) -> str:
         frame = self.to_frame() if len(self.set_ids) == 1 else self.per_set()
-        rows = [frame.columns, *([_cell(one) for one in row] for row in frame.head(LINES).rows())]
-        widths = [max(len(row[place]) for row in rows) for place in range(len(frame.columns))]
-        lines = [
-            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-            for row in rows
-        ]
-        if len(frame) > LINES:
-            lines.append(f"and {len(frame) - LINES:,} more")
-        return "\n".join([*lines, *self._lines()])
+        return "\n".join([table_text(frame), *self._lines()])
 
     def _lines(self) -> list[str]:
         mean = "" if len(self.set_ids) == 1 else "on average "
@@ -133,10 +124,6 @@ class Assortment:
             f"better sets are not ruled out{where}: {starts:.0%} of the starts ended at a set as "
             f"good, and it is proved only that none earns more than {best:.6g}{mean}"
         )
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
 @checked(
@@ -201,10 +188,10 @@ def assortment(
     ('exact by linear programme', True)
     """
     begun = time.perf_counter()
-    candidates = Candidates.read(_row_model(model), items, value)
+    candidates = Candidates.read(row_model(model), items, value)
     sets = set_values(model, candidates, outside)
     limits = Limits.of(candidates, at_most, at_least, must, exclusive, capacity, sets.outside)
-    if not sets.outside and at_least == 1 and must is None:
+    if not sets.outside and at_least == 1 and at_most != 1 and must is None:
         warnings.warn(
             "nobody can choose nothing, so that the most valuable item alone earns most; say how "
             "many to show with at_least=, or train with on_none='outside'",
@@ -255,7 +242,7 @@ def scored(sets: Any) -> int:
     return int(sets.scored)
 
 
-def _row_model(model: Any) -> Any:
+def row_model(model: Any) -> Any:
     """The model, or an error that says what it should be."""
     if not hasattr(type(model), "row_log_probabilities"):
         raise InputError(

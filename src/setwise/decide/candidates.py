@@ -137,9 +137,7 @@ def numbers_of(data: Any, choices: Choices, name: str, given: Any) -> Float[np.n
     return numbers
 
 
-def rows_where(
-    data: Any, choices: Choices, where: Mapping[str, Any]
-) -> Bool[np.ndarray, " rows"]:
+def rows_where(data: Any, choices: Choices, where: Mapping[str, Any]) -> Bool[np.ndarray, " rows"]:
     """The rows that have one of the values wanted in each column; there is at least one."""
     found = np.ones(int(choices.offsets[-1]), bool)
     for name, wanted in where.items():

@@ -46,7 +46,9 @@ class Found:
 
 def by_revenue_order(
     sets: LogitSets, limits: Limits
-) -> tuple[Bool[np.ndarray, "contexts n"], Float[np.ndarray, " contexts"], Bool[np.ndarray, " contexts"]]:  # fmt: skip
+) -> tuple[
+    Bool[np.ndarray, "contexts n"], Float[np.ndarray, " contexts"], Bool[np.ndarray, " contexts"]
+]:  # fmt: skip
     """The best set without limits of each context, what it earns, and whether limits allow it.
 
     Where limits allow it, it is the best under them too. A set must hold an item, so where nothing

@@ -128,10 +128,10 @@ class Limits:
         if self.conflict is not None:
             whole &= ~self.conflict.any((1, 2))
         total = np.einsum("cnm,cn->cm", self.weight, self.present)
-        return whole & self._fit(total)
+        return np.asarray(whole & self._fit(total))
 
     def _fit(self, load: Float[np.ndarray, "*sets m"]) -> Bool[np.ndarray, "*sets"]:
-        return (load <= self.room * (1 + ROUNDING)).all(-1)
+        return np.asarray((load <= self.room * (1 + ROUNDING)).all(-1))
 
     def _check(self, candidates: Candidates) -> None:
         """Refuse limits that no set of a context meets, where that is plain."""

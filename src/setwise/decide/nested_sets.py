@@ -86,7 +86,8 @@ def nested_sets(model: Any, candidates: Candidates, outside: float | None) -> Ne
 
     if not isinstance(model, NestedLogit) or max(model.tree_.depths) > 0:
         return None
-    theta = np.asarray(model.model_.theta, np.float64)[: candidates.encoded.items.shape[1]]
+    equation: Any = model.model_
+    theta = np.asarray(equation.theta, np.float64)[: candidates.encoded.items.shape[1]]
     V = candidates.encoded.items @ theta
     member = model.nest_members(candidates.encoded)
     nests = len(model.lambdas_)

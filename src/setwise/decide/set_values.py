@@ -76,7 +76,7 @@ class ModelSets(SetValues):
     def probabilities(self, contexts: Contexts, shown: Sets) -> Float[np.ndarray, "sets n"]:
         found = np.zeros(shown.shape)
         for part in parts(contexts, shown):
-            some, rows, _, p = self._scored(contexts[part], shown[part])
+            _, rows, _, p = self._scored(contexts[part], shown[part])
             here = np.zeros(shown[part].shape)
             here[shown[part]] = p[rows < int(self.candidates.encoded.offsets[-1])]
             found[part] = here

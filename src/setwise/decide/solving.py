@@ -101,8 +101,8 @@ def _with_proof(
         shown, value, done = by_revenue_order(sets, limits)
         found.shown[done], found.value[done] = shown[done], value[done]
         found.bound[done] = value[done]
-        for context in np.flatnonzero(done):
-            found.method[context] = REVENUE_ORDER
+        for one_done in np.flatnonzero(done).tolist():
+            found.method[one_done] = REVENUE_ORDER
     elif not sets.outside:
         done = _one_item(sets, limits, found)
     if not isinstance(sets, LogitSets | NestedSets):
@@ -139,7 +139,7 @@ def _one_item(sets: SetValues, limits: Limits, found: Solution) -> Bool[np.ndarr
     shown[every, best] = True
     done = limits.allow(every, shown)
     found.shown[done], found.value[done] = shown[done], values[every, best][done]
-    for context in np.flatnonzero(done):
+    for context in np.flatnonzero(done).tolist():
         found.method[context] = REVENUE_ORDER
     return done
 
