@@ -76,7 +76,8 @@ def additions(model: Any, items: Any, target: Any, *, shown: Any = None) -> Addi
 
     >>> import setwise as sw
     >>> trips = sw.datasets.load("modecanada").sample(400)
-    >>> found = additions(sw.MNL().fit(trips), trips[:1], {"is_air": 1}, shown={"is_bus": 0})
+    >>> one = trips.limit(min_items=4)[:1]
+    >>> found = additions(sw.MNL().fit(trips), one, {"is_air": 1}, shown={"is_bus": 0})
     >>> frame = found.to_frame()
     >>> frame["step"].to_list().count("add"), bool((abs(frame["context_effect"]) < 1e-6).all())
     (1, True)

@@ -142,11 +142,23 @@ def rows_where(data: Any, choices: Choices, where: Mapping[str, Any]) -> Bool[np
     found = np.ones(int(choices.offsets[-1]), bool)
     for name, wanted in where.items():
         several = list(wanted) if isinstance(wanted, (list, tuple, set)) else [wanted]
-        found &= np.isin(column_of(data, choices, name).text(), several)
+        column = column_of(data, choices, name)
+        if column.kind == "number":
+            several = [_as_number(name, one) for one in several]
+        found &= np.isin(column.text(), several)
     if not found.any():
         said = " and ".join(f"{name}={value!r}" for name, value in where.items())
         raise InputError(f"no item is one where {said}; look at the values of these columns")
     return found
+
+
+def _as_number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"column '{name}' holds numbers, and {value!r} is none; give a number", column=name
+        ) from None
 
 
 def best_possible(
