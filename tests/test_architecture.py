@@ -25,7 +25,7 @@ LAYERS = (
     {"training"},
     {"scoring"},
     {"estimators"},
-    {"tuning", "violations", "consequences", "inference"},
+    {"tuning", "violations", "consequences", "inference", "decide"},
     {"comparison"},
     {"reports"},
     {"paper"},

@@ -13,6 +13,7 @@ from setwise._errors import InputError
 from setwise.cli import (
     check,
     datasets,
+    decide,
     explain,
     export,
     model_card,
@@ -345,6 +346,7 @@ def compare(
 
 app.command(cls=MayUseCluster, rich_help_panel=MODELS)(takes_source(tune.tune))
 app.command(rich_help_panel=USE)(explain.explain)
+app.add_typer(decide.app, name="decide", rich_help_panel=USE)
 app.command(rich_help_panel=USE)(violations.violations)
 app.command(cls=MayUseCluster, rich_help_panel=PAPER)(may_take_source(reproduce.reproduce))
 app.add_typer(theory.app, name="theory", rich_help_panel=PAPER)

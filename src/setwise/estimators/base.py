@@ -67,7 +67,7 @@ class Estimator(scikit_learn.Parameters):
 
     Other rooms use these methods of a fitted estimator: :meth:`check_is_fitted`,
     :meth:`as_choices`, :meth:`encoded_parts`, :meth:`row_log_probabilities`,
-    :meth:`row_probabilities`, :meth:`outcomes` and :attr:`has_jax_model`.
+    :meth:`row_probabilities`, :meth:`outcomes`, :attr:`has_jax_model` and :attr:`satisfies_iia`.
     """
 
     CHECKS: ClassVar[Mapping[str, Check]] = {}
@@ -401,6 +401,14 @@ class Estimator(scikit_learn.Parameters):
     def differentiable(self) -> bool:
         """Whether probabilities have derivatives: with trees they are flat and jump."""
         return self.has_jax_model and self.model_.differentiable
+
+    @property
+    def satisfies_iia(self) -> bool:
+        """Whether the odds of two items never depend on the other items of their set.
+
+        Then P(x | s) is the softmax of utilities that each item has by itself in its context.
+        """
+        return False
 
     def encoded_parts(self, choices: Choices) -> Iterator[Encoded]:
         """The choices as the numbers that the model sees, in parts that bound the memory.

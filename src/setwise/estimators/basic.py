@@ -46,6 +46,11 @@ class LinearScorer(Estimator):
     coef_: Float[np.ndarray, " d"]
     temperature_: float
 
+    @property
+    def satisfies_iia(self) -> bool:
+        """True: an item's score is its own."""
+        return True
+
     def _fit(
         self,
         choices: Choices,

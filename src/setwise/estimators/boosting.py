@@ -138,6 +138,11 @@ class BoostedLogit(Estimator):
         """The arguments that say how trees are grown."""
         return Boosting(**{one.name: getattr(self, one.name) for one in fields(Boosting)})
 
+    @property
+    def satisfies_iia(self) -> bool:
+        """True unless trees see where items stand in their set."""
+        return not self.within_set
+
     def _fit(
         self,
         choices: Choices,
@@ -296,6 +301,11 @@ class LambdaMART(Estimator):
     @property
     def holds_out(self) -> bool:
         """True: a validation part says how many trees count."""
+        return True
+
+    @property
+    def satisfies_iia(self) -> bool:
+        """True: trees see the item and the context alone."""
         return True
 
     def _fit(

@@ -298,6 +298,11 @@ class MNL(ConvexLogit):
         self.utility = utility
 
     @property
+    def satisfies_iia(self) -> bool:
+        """True: an item's utility is its own."""
+        return True
+
+    @property
     def feature_names_(self) -> list[str]:
         """What each coefficient belongs to."""
         return self.schema_.item_names

@@ -106,6 +106,11 @@ class TrainedEstimator(Estimator):
         return True
 
     @property
+    def satisfies_iia(self) -> bool:
+        """What the zoo says of the model; a mean over members of an ensemble has no IIA."""
+        return self.blueprint.about.satisfies_iia and not isinstance(self.model_, Ensemble)
+
+    @property
     def default_training(self) -> Options:
         """The options of training where ``training`` leaves them out."""
         return Options()
