@@ -74,8 +74,8 @@ class Deadline:
         if time.monotonic() > self.at:
             raise RequestError(
                 503,
-                f"the request took longer than {self.seconds:g} s; send fewer sets at a time, or "
-                "try again when the service is less busy",
+                f"the request took longer than {self.seconds:g} s; send fewer sets or items at a "
+                "time, or try again when the service is less busy",
             )
 
 

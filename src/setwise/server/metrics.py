@@ -12,7 +12,9 @@ ROUTES = (
     "/v1/models", "/v2", "/v2/health/live", "/v2/health/ready", "/healthz", "/readyz", "/metrics",
     "/openapi.json", "/", "/page", "other",
 )  # fmt: skip
-OF_MODELS = ("/v1/predict", "/v1/explain", "/v1/model", "/v2/infer", "/v2/models")
+OF_MODELS = (
+    "/v1/predict", "/v1/explain", "/v1/decide", "/v1/model", "/v2/infer", "/v2/models"
+)  # fmt: skip
 """Routes that each model has."""
 STATUSES = (200, 304, 400, 401, 404, 405, 408, 413, 415, 421, 422, 500, 503, 0)
 """0 stands for all others."""

@@ -6,6 +6,7 @@ import msgspec
 
 from setwise import __version__
 from setwise.server.answers import Answers, Explained
+from setwise.server.deciding import Decided, Decisions
 from setwise.server.requests import ErrorBody, RequestFormat
 from setwise.server.tensors import InferenceAnswer, InferenceError, InferenceRequest
 
@@ -22,22 +23,27 @@ REFUSALS = {
 PREDICT = "The probability of every item of every set, and the most probable one."
 EXPLAIN = "What becomes of a set when each of its items is taken away, and what IIA would allow."
 
+DECIDE = "Which items of a set to show so that they earn most, and what is proved of it."
 
-def document(form: RequestFormat, names: tuple[str, ...]) -> bytes:
+
+def document(form: RequestFormat, decisions: Decisions, names: tuple[str, ...]) -> bytes:
     """The description in JSON: the default model's columns, and the routes of every model."""
     types = (
-        form.one_set, form.many_sets, form.explained, Answers, Explained, ErrorBody,
+        form.one_set, form.many_sets, form.explained, decisions.described, Answers, Explained,
+        Decided, ErrorBody,
         InferenceRequest, InferenceAnswer, InferenceError,
     )  # fmt: skip
     _, schemas = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     schemas["OneOrMany"] = {"oneOf": [_schema("OneSet"), _schema("ManySets")]}
     predict = _asked(PREDICT, "OneOrMany", "Answers")
     explain = _asked(EXPLAIN, "ExplainedSet", "Explained")
+    decide = _asked(DECIDE, "DecidedSet", "Decided")
     about = _told("The model in service: columns, limits, example sets, and where it comes from.")
     of_models: dict[str, Any] = {
         "/v1/models": _told("The models in service; the first one is the default."),
         "/v1/predict": predict,
         "/v1/explain": explain,
+        "/v1/decide": decide,
         "/v1/model": about,
     }
     for name in names:
@@ -55,6 +61,7 @@ def document(form: RequestFormat, names: tuple[str, ...]) -> bytes:
             f"/v1/models/{names[0]}": about,
             f"/v1/models/{names[0]}/predict": predict,
             f"/v1/models/{names[0]}/explain": explain,
+            f"/v1/models/{names[0]}/decide": decide,
         }
     return msgspec.json.encode({
         "openapi": "3.1.0",

@@ -79,12 +79,21 @@ _WORDS = {
     "null": "null", "array": "a list", "object": "an object", "bool | float": "a number",
     "bool | float | null": "a number or null", "str | null": "text or null",
     "bool | int | float | str": "text or a number", "int | null": "a whole number or null",
-    "bool | int | float | str | null": "text, a number or null",
+    "bool | int | float | str | null": "text, a number or null", "array | null": "a list or null",
+    "str | array": "a column's name or a list of numbers",
 }  # fmt: skip
 
 
-def wrong_shape(error: str, columns: Sequence[str], context: Sequence[str]) -> RequestError:
-    """msgspec's error as one that names set, item and column.
+FIELDS = (
+    "a set has 'items' and may have 'context', 'chosen' and 'names'; a body has 'sets', or one "
+    "set, and 'reference' and 'members'"
+)
+
+
+def wrong_shape(
+    error: str, columns: Sequence[str], context: Sequence[str], fields: str = FIELDS
+) -> RequestError:
+    """msgspec's error as one that names set, item and column; ``fields`` are those of a body.
 
     >>> error = "Expected `bool | float`, got `str` - at `$.sets[3].items[0].price`"
     >>> refused = wrong_shape(error, ["price", "stars"], [])
@@ -101,7 +110,7 @@ def wrong_shape(error: str, columns: Sequence[str], context: Sequence[str]) -> R
     ):
         path = f"{path}.{match[2]}" if path else match[2]
         why = "is not known; leave it out" if match[1] else "is missing; add it"
-        sentence = f"{why} ({_known(path, columns, context)})"
+        sentence = f"{why} ({_known(path, columns, context, fields)})"
     elif match := re.fullmatch("Expected `(.*)`, got `(.*)`", what):
         wanted, given = (_WORDS.get(word, word) for word in match.groups())
         sentence = f"is {given}; give {wanted}"
@@ -132,16 +141,13 @@ def _named(path: str) -> str:
     return " of ".join(parts) or "the body"
 
 
-def _known(path: str, columns: Sequence[str], context: Sequence[str]) -> str:
+def _known(path: str, columns: Sequence[str], context: Sequence[str], fields: str) -> str:
     _, item, around, _ = _split(path)
     if around:
         return f"the model's context is: {', '.join(context)}" if context else "it has no context"
     if item:
         return f"the model's columns are: {', '.join([*columns, *context])}"
-    return (
-        "a set has 'items' and may have 'context', 'chosen' and 'names'; a body has 'sets', or one "
-        "set, and 'reference' and 'members'"
-    )
+    return fields
 
 
 _LEAST = {"all": {}, "positive": {"exclusiveMinimum": 0}, "not negative": {"minimum": 0}}
@@ -199,6 +205,10 @@ class RequestFormat:
     """The types of bodies, for the OpenAPI description."""
     many_sets: Any
     explained: Any
+    item: Any
+    """The type of an item."""
+    further: Sequence[tuple[Any, ...]]
+    """The fields of a set besides its items."""
 
     @classmethod
     def of(cls, schema: Schema, limits: Limits) -> "RequestFormat":
@@ -209,8 +219,8 @@ class RequestFormat:
         context = tuple(one.feature.column for one in schema.context)
         names = {f"c{place}": name for place, name in enumerate(columns)}
         also = {f"k{place}": name for place, name in enumerate(context)}
-        item = _struct("Item", items + given, names | also, gc=False)
-        around = _struct("Context", given, also, gc=False)
+        item = struct_of("Item", items + given, names | also, gc=False)
+        around = struct_of("Context", given, also, gc=False)
         further = [
             ("context", around | UnsetType, UNSET),
             ("chosen", int | None | UnsetType, UNSET),
@@ -218,20 +228,20 @@ class RequestFormat:
         ]
         reference = ("reference", bool, False)
         asks = [reference, ("members", bool, False)]
-        some = _list(item)
-        one_set = _struct("Set", [("items", some), *further])
-        body = _struct("Body", [
-            ("sets", _list(one_set) | UnsetType, UNSET), ("items", some | UnsetType, UNSET),
+        some = list_of(item)
+        one_set = struct_of("Set", [("items", some), *further])
+        body = struct_of("Body", [
+            ("sets", list_of(one_set) | UnsetType, UNSET), ("items", some | UnsetType, UNSET),
             *further, *asks,
         ])  # fmt: skip
         # As described the lists have their limits; decoded without, they get an answer of 413.
-        limited = [("items", _list(item, limits.max_items)), *further]
-        batch = _list(_struct("Set", limited), limits.max_sets)
-        few = ("items", _list(item, limits.max_explained))
+        limited = [("items", list_of(item, limits.max_items)), *further]
+        batch = list_of(struct_of("Set", limited), limits.max_sets)
+        few = ("items", list_of(item, limits.max_explained))
         return cls(
             columns, context, msgspec.json.Decoder(body), body,
-            _struct("OneSet", [*limited, *asks]), _struct("ManySets", [("sets", batch), *asks]),
-            _struct("ExplainedSet", [few, *further, reference]),
+            struct_of("OneSet", [*limited, *asks]), struct_of("ManySets", [("sets", batch), *asks]),
+            struct_of("ExplainedSet", [few, *further, reference]), item, further,
         )  # fmt: skip
 
     def read(self, body: bytes, limits: Limits) -> ParsedRequest:
@@ -277,13 +287,15 @@ def decoded(
         raise RequestError(400, f"the body is not JSON in UTF-8 ({error}); correct it") from None
 
 
-def _struct(name: str, fields: Any, rename: Any = None, gc: bool = True) -> Any:
+def struct_of(name: str, fields: Any, rename: Any = None, gc: bool = True) -> Any:
+    """A type of objects in a body, which have no other fields."""
     return msgspec.defstruct(
         name, fields, rename=rename, gc=gc, kw_only=True, forbid_unknown_fields=True
     )
 
 
-def _list(kind: Any, most: int | None = None) -> Any:
+def list_of(kind: Any, most: int | None = None) -> Any:
+    """A type of lists in a body, which are not empty."""
     return Annotated[list[kind], Meta(min_length=1, max_length=most)]
 
 

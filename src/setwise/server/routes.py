@@ -13,7 +13,7 @@ import msgspec
 from setwise.server.metrics import Series
 from setwise.server.openapi import document
 from setwise.server.requests import ParsedRequest, RequestError
-from setwise.server.service import ServedModel, Service, Work
+from setwise.server.service import SMALL_ROWS, ServedModel, Service, Work
 from setwise.server.tensors import SERVER
 
 PAGE = Path(__file__).parent / "page"
@@ -64,6 +64,7 @@ def routes(service: Service) -> dict[str, Route]:
     found = {
         "/v1/predict": _work("/v1/predict", default, PREDICT),
         "/v1/explain": _work("/v1/explain", default, EXPLAIN),
+        "/v1/decide": _work("/v1/decide", default, DECIDE),
         "/v1/model": Route(Series("/v1/model", default), lambda: _json(service.served.about)),
         "/v1/models": Route(Series("/v1/models"), lambda: _json(_models(service))),
         "/metrics": Route(Series("/metrics"), lambda: _text(service.metrics.text().encode())),
@@ -95,6 +96,7 @@ def _of_model(service: Service, name: str) -> dict[str, Route]:
         ),
         f"/v1/models/{name}/predict": _work("/v1/predict", name, PREDICT),
         f"/v1/models/{name}/explain": _work("/v1/explain", name, EXPLAIN),
+        f"/v1/models/{name}/decide": _work("/v1/decide", name, DECIDE),
         f"/v2/models/{name}": Route(
             metadata, lambda: _json(service.models[name].tensors.about(name)), tensors=True
         ),
@@ -135,8 +137,13 @@ def _pairs(asked: ParsedRequest) -> int:
     return asked.rows**2
 
 
+def _sets(asked: ParsedRequest) -> int:
+    return SMALL_ROWS + 1  # a search scores many sets, which others should not wait for
+
+
 PREDICT = Work(ServedModel.read, _rows, ServedModel.predict)
 EXPLAIN = Work(ServedModel.read_one, _pairs, ServedModel.explain)
+DECIDE = Work(ServedModel.read_decision, _sets, ServedModel.decide)
 INFER = Work(ServedModel.read_tensors, _rows, ServedModel.infer)
 
 
@@ -161,4 +168,5 @@ def _readiness(service: Service) -> Reply:
 
 
 def _openapi(service: Service) -> Reply:
-    return Reply(document(service.served.form, service.settings.names))
+    served = service.served
+    return Reply(document(served.form, served.decisions, service.settings.names))

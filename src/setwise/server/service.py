@@ -37,6 +37,7 @@ from setwise.server.answers import (
     explain,
     predict,
 )
+from setwise.server.deciding import Decisions
 from setwise.server.metrics import ServiceMetrics
 from setwise.server.quota import Quota
 from setwise.server.requests import ParsedRequest, RequestEncoder, RequestError, RequestFormat
@@ -127,6 +128,7 @@ class ServedModel:
     about: dict[str, Any]
     """What ``/v1/model`` answers."""
     checksum: str
+    decisions: Decisions
 
     def read(self, body: bytes) -> ParsedRequest:
         """The request in a body."""
@@ -147,6 +149,10 @@ class ServedModel:
                 asked.where(0, "items"),
             )
         return asked
+
+    def read_decision(self, body: bytes) -> ParsedRequest:
+        """The one set in a body, from which items are to be shown."""
+        return self.decisions.read(body)
 
     def read_tensors(self, body: bytes) -> ParsedRequest:
         """The request in a body of the Open Inference Protocol."""
@@ -181,6 +187,10 @@ class ServedModel:
         """What ``/v1/explain`` answers."""
         return explain(scored, self.model, self.reference, deadline)
 
+    def decide(self, scored: Scored, deadline: Deadline) -> bytes:
+        """What ``/v1/decide`` answers."""
+        return self.decisions.decide(scored, self.model, deadline)
+
     def infer(self, scored: Scored, deadline: Deadline) -> bytes:
         """What ``/v2/models/NAME/infer`` answers."""
         return infer(self.name, scored, self.model.encoder.outside)
@@ -198,6 +208,7 @@ def load(path: Path, settings: Settings) -> ServedModel:
     served = ServedModel(
         path.stem, form, Tensors.of(scorer.schema), model, reference, settings.limits, {},
         hashlib.sha256(path.read_bytes()).hexdigest(),
+        Decisions.of(scorer, form, settings.limits),
     )  # fmt: skip
     display = artifact.display or Display()
     samples = [one for one in artifact.sample if _takes(served, one)]
@@ -217,7 +228,8 @@ def load(path: Path, settings: Settings) -> ServedModel:
         "samples": samples,
         "card": {} if artifact.card is None else artifact.card.to_json(),
         "reference": reference is not None,
-        "limits": vars(settings.limits) | {"max_explained": settings.limits.max_explained},
+        "limits": vars(settings.limits)
+        | {one: getattr(settings.limits, one) for one in ("max_explained", "max_decided")},
     }
     _try(model, scorer.schema)
     return replace(served, about=about)

@@ -9,6 +9,8 @@ from setwise._errors import InputError
 
 EXPLAINED_ITEMS = 200
 """The most items of a set to explain: the work and the answer grow with their square."""
+DECIDED_ITEMS = 100
+"""The most items of which some are to be shown: a search scores thousands of sets of them."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
@@ -37,6 +39,11 @@ class Limits:
     def max_explained(self) -> int:
         """The largest set that can be explained, in items."""
         return min(self.max_items, EXPLAINED_ITEMS)
+
+    @property
+    def max_decided(self) -> int:
+        """The most items of which some are to be shown."""
+        return min(self.max_items, DECIDED_ITEMS)
 
     @property
     def max_held(self) -> int:

@@ -23,7 +23,8 @@ export const itemColumns = (model) => model.columns.filter((column) => column.ro
 export const contextColumns = (model) =>
   model.columns.filter((column) => column.role === "context");
 
-function pick(columns, values) {
+/** The values of these columns, as a model can tell them apart. */
+export function pick(columns, values) {
   return Object.fromEntries(columns.map(({ name }) => [name, nineDigits(values?.[name] ?? null)]));
 }
 
@@ -103,12 +104,15 @@ export function restored(state, name) {
   return withItem(state, name, () => ({ gone: false }));
 }
 
-/** With one more item, a copy of the one named; its name is the first letter that is free. */
-export function added(state, like) {
+/** With one more item, a copy of the one named. */
+export const added = (state, like) => joined(state, find(state, like).values);
+
+/** With one more item of these values; its name is the first letter that is free. */
+export function joined(state, values) {
   const taken = new Set([...state.items, ...state.reference.items].map((item) => item.name));
   let number = 0;
   while (taken.has(letter(number))) number += 1;
-  const item = { name: letter(number), values: { ...find(state, like).values }, gone: false };
+  const item = { name: letter(number), values: { ...values }, gone: false };
   return { ...state, items: [...state.items, item] };
 }
 

@@ -6,6 +6,7 @@ import { Bars } from "./bars.js";
 import { DecoyMap } from "./map.js";
 import { Editor } from "./editor.js";
 import { Heat } from "./heat.js";
+import { Improve } from "./improve.js";
 import { ShareCard } from "./share.js";
 import { allowed, leftAlone } from "./iia.js";
 import { axisColumns } from "./frame.js";
@@ -71,6 +72,7 @@ export class Views {
     });
     this.heat = new Heat(element("heat"), element("heat-legend"));
     this.card = new ShareCard();
+    this.improve = new Improve(model, session);
     this.announcer = new Announcer(element("announcer"));
     this.host = null; // the name of the item under which the editor is
     this.#describe();
@@ -188,6 +190,8 @@ export class Views {
     this.map.draw(state, frame, shares, answers.field, names);
     element("map-text").textContent = mapWords(frame, names, this.map.isHatched);
     this.heat.draw(answers.explained, frame, names);
+    this.improve.place(NARROW.matches);
+    this.improve.draw(session, names);
     this.card.draw({ model, state, models, names, hasOutside });
     this.announcer.say(models, names);
   }
