@@ -15,6 +15,7 @@ from setwise.choices import Schema
 from setwise.estimators import fit_together, named
 from setwise.models import ZOO, Ensemble, Sizes
 from setwise.models.model import Dropout
+from setwise.models.set_functions import values
 from setwise.models.within_set import (
     COARSE,
     FINE,
@@ -132,6 +133,17 @@ def test_what_learns_without_a_hidden_layer_has_the_noise_it_had():
     assert keys[1][2] not in keys[0]
 
 
+@pytest.mark.parametrize("noise", [None, Dropout(jax.random.key(1), 0.5)])
+def test_networks_beside_each_other_have_the_values_that_they_have_alone(noise):
+    model = built()
+    f = model.F(model.view(jnp.arange(12.0).reshape(4, 3) / 6, jnp.ones(4, bool)))
+    present = jnp.array([True, True, True, False])
+    together = values((model.w, model.r), f, present, (noise, noise))
+    alone = model.w(f, present, noise), model.r(f, present, noise)
+    for one, other in zip(together, alone, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
 def test_context_has_to_be_learned():
     """At the start w and r are nearly the same for every set."""
     model = built()
@@ -201,6 +213,17 @@ def test_the_weights_are_what_validation_gives(fitted, parts):
     best = min(history[best]["nll"] for history, best in
                zip(fitted.history_, fitted.best_epoch_, strict=True))  # fmt: skip
     assert fitted.evaluate(parts[1]).nll <= best + 0.02
+
+
+def test_a_fit_compiles_no_program_that_only_moves_an_array(parts, caplog):
+    """jnp.asarray and jnp.stack would compile one for each new shape: 45 in a first fit."""
+    with jax.log_compiles():
+        sw.SDA(2, hidden=3, training=replace(QUICK, epochs=1), ensemble=2).fit(*parts[:2])
+    said = [one.getMessage() for one in caplog.records]
+    compiled = {one.split("jit(")[1].split(")")[0] for one in said if "XLA compilation" in one}
+    assert "train" in compiled
+    expected = {"initial", "start", "copied", "noise_keys", "train", "validate", "keep_best"}
+    assert compiled <= expected
 
 
 def test_members_that_train_alike_count_alike(parts):

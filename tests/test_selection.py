@@ -1,11 +1,16 @@
 """The weights of an ensemble's members: greedy selection on the validation part."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from setwise.choices import Encoded
+from setwise.models import ZOO, Sizes
+from setwise.training.evaluation import Validation, row_log_probabilities
 from setwise.training.mixing import FEW_SETS, PICKS, beyond_chance, mixture, select
 
 
@@ -108,3 +113,21 @@ def test_people_count_not_their_sets():
     people = np.arange(1000) // 100
     assert beyond_chance(repeated, FIRST_OR_OTHER).tolist() == [0.0, 1.0]
     assert beyond_chance(repeated, FIRST_OR_OTHER, people=people)[0] > 0
+
+
+# In the order of sets
+
+
+@pytest.mark.parametrize("batch_size", [None, 8])
+def test_validation_knows_the_likelihood_of_every_set_in_their_order(batch_size):
+    rng = np.random.default_rng(0)
+    sizes = rng.permutation(np.repeat([2, 3, 20], 7))
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    items = rng.standard_normal((offsets[-1], 2)).astype(np.float32)
+    data = Encoded(items, np.zeros((21, 0), np.float32), offsets, rng.integers(0, sizes), None)
+    mnl = ZOO["mnl"].build(2, Sizes(), jax.random.key(0))
+    others = jax.tree.map(lambda leaf: jnp.stack([leaf, -2 * leaf])[None], mnl)
+    (found,) = Validation([data], (0,), batch_size).log_likelihoods([others])
+    for factor, log_p in zip((1, -2), found, strict=True):
+        rows = row_log_probabilities(jax.tree.map(lambda leaf, by=factor: by * leaf, mnl), data)
+        np.testing.assert_allclose(log_p, rows[offsets[:-1] + data.chosen], rtol=1e-4)

@@ -6,7 +6,7 @@ from setwise._types import Array, Float, Items, Mask, Scores
 from setwise.models.evaluations import Comparison, Evaluation
 from setwise.models.item_functions import ItemFunction
 from setwise.models.model import Dropout, Model
-from setwise.models.set_functions import SetFunction
+from setwise.models.set_functions import SetFunction, values
 from setwise.models.within_set import View, alone
 
 
@@ -31,6 +31,6 @@ class Aggregation(Model):
         for_w, for_r, for_F = dropout.three() if dropout is not None else (None, None, None)
         x = self.view(items, present)
         f = self.F(x, for_F)
-        w, r = self.w(f, present, for_w), self.r(f, present, for_r)
+        w, r = values((self.w, self.r), f, present, (for_w, for_r))
         g = self.mu(self.compare(f, r)) @ w
         return g if self.b is None else g + x @ self.b

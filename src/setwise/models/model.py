@@ -137,7 +137,7 @@ class Blueprint(ABC):
     def build(self, features: int, sizes: Sizes, key: Key) -> Model:
         """The model with initial weights for items of this many features."""
 
-    @eqx.filter_jit(compiler_options=COMPILED_TO_RUN_ONCE)
+    @eqx.filter_jit(compiler_options=COMPILED_TO_RUN_ONCE)  # type: ignore[call-overload]
     def initial(self, features: int, sizes: Sizes, seed: UInt32[Array, ""]) -> Model:
         """:meth:`build` from a seed, as one compiled program instead of dozens of small ones."""
         return self.build(features, sizes, jax.random.key(seed))

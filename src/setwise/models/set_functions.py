@@ -6,6 +6,7 @@ features. A statistic is one number per score function, from the scores f_i(z) o
 """
 
 from abc import abstractmethod
+from collections.abc import Iterable, Sequence
 
 import equinox as eqx
 import jax
@@ -78,13 +79,64 @@ class PooledNetwork(eqx.Module):
         self.last = Layer(hidden, outputs, keys[2])
 
     def __call__(self, f: ItemScores, present: Mask, dropout: Dropout | None) -> Float[Array, " o"]:
-        hidden = jnp.tanh(f.times(self.first.weight) + self.first.bias)
-        if dropout is not None:
-            early, late = dropout.split()
-            hidden = late(jnp.tanh(self.second(early(hidden))))
-        else:
-            hidden = jnp.tanh(self.second(hidden))
-        return self.last(_masked.mean(hidden, present))
+        return pooled([self], f, present, [dropout])[0]
+
+
+def pooled(
+    networks: Sequence[PooledNetwork],
+    f: ItemScores,
+    present: Mask,
+    dropouts: Sequence[Dropout | None],
+) -> list[Float[Array, " o"]]:
+    """The values of networks of one size that read the same scores: their layers beside each other.
+
+        h = tanh(F(x) [W1, W2] + [b1, b2])        h <- tanh(h diag(V1, V2) + [c1, c2])
+
+    One layer of 32 units takes half as many operations as two of 16, and on a CPU a quarter of
+    their time: XLA computes the tanh of a sum in vectors only where rows have more than 16 numbers.
+    """
+    first, second = [one.first for one in networks], [one.second for one in networks]
+    noise = [(None, None) if one is None else one.split() for one in dropouts]
+    hidden = jnp.tanh(f.times(_beside(one.weight for one in first)) + _biases(first))
+    hidden = _dropped(hidden, [early for early, _ in noise])
+    hidden = jnp.tanh(hidden @ _diagonal([one.weight for one in second]) + _biases(second))
+    means = _masked.mean(_dropped(hidden, [late for _, late in noise]), present)
+    parts = _apart(means, len(networks))
+    return [one.last(part) for one, part in zip(networks, parts, strict=True)]
+
+
+def _beside(parts: Iterable[Array]) -> Array:
+    first, *others = parts
+    return jnp.concatenate([first, *others], -1) if others else first
+
+
+def _apart(values: Array, parts: int) -> list[Array]:
+    """The last axis in parts of one length."""
+    width = values.shape[-1] // parts
+    return [values[..., part * width : (part + 1) * width] for part in range(parts)]
+
+
+def _biases(layers: Sequence[Layer]) -> Array:
+    return _beside(layer.bias for layer in layers)
+
+
+def _diagonal(blocks: Sequence[Float[Array, "h h"]]) -> Float[Array, "hs hs"]:
+    """The matrix with these blocks on its diagonal, and zeros elsewhere."""
+    if len(blocks) == 1:
+        return blocks[0]
+    zeros = jnp.zeros_like(blocks[0])
+    return jnp.concatenate([
+        _beside(block if row == column else zeros for column, block in enumerate(blocks))
+        for row in range(len(blocks))
+    ])  # fmt: skip
+
+
+def _dropped(hidden: Float[Array, "n hs"], noise: Sequence[Dropout | None]) -> Float[Array, "n hs"]:
+    """The units of each network with noise of its own."""
+    if noise[0] is None:
+        return hidden
+    each = zip(_apart(hidden, len(noise)), noise, strict=True)
+    return _beside(units if one is None else one(units) for units, one in each)
 
 
 class JointNetwork(SetFunction):
@@ -97,6 +149,22 @@ class JointNetwork(SetFunction):
         self, f: ItemScores, present: Mask, dropout: Dropout | None = None
     ) -> Float[Array, "..."]:
         return self.network(f, present, dropout).reshape(self.shape)
+
+
+def values(
+    functions: Sequence[SetFunction],
+    f: ItemScores,
+    present: Mask,
+    dropouts: Sequence[Dropout | None],
+) -> list[Float[Array, "..."]]:
+    """The value of each function for this set; networks of one size are computed as one."""
+    networks = [one.network for one in functions if isinstance(one, JointNetwork)]
+    hidden = {network.second.bias.shape for network in networks}
+    if len(networks) < len(functions) or len(hidden) > 1:
+        return [one(f, present, noise) for one, noise in zip(functions, dropouts, strict=True)]
+    found = pooled(networks, f, present, dropouts)
+    shapes = [one.shape for one in functions if isinstance(one, JointNetwork)]
+    return [value.reshape(shape) for value, shape in zip(found, shapes, strict=True)]
 
 
 class SharedNetwork(SetFunction):

@@ -73,7 +73,7 @@ class EpochBatches(NamedTuple):
     places: Int[Array, "streams steps batch"] | None = None
 
 
-@eqx.filter_jit(compiler_options=COMPILED_TO_RUN_ONCE)
+@eqx.filter_jit(compiler_options=COMPILED_TO_RUN_ONCE)  # type: ignore[call-overload]
 def start(models: Sequence[Model], lanes: int) -> State:
     """The state before the first step; all lanes of a stream begin with its model's weights.
 

@@ -256,6 +256,7 @@ def _fit_at_once(
 ) -> list[Fit]:
     """Small programs of several recipes, so many at a time: one compiles while another trains.
 
+    Those with the most work begin, or the last would train alone while a core has nothing to do.
     Ctrl-C reaches the main thread; those in training hear of it at the end of their epoch.
     """
     ended = threading.Event()
@@ -274,7 +275,9 @@ def _fit_at_once(
         return found
 
     with ThreadPoolExecutor(at_once) as threads:
-        training = [threads.submit(train, place) for place in range(len(layouts))]
+        work = [population.work(population.members[one.members[0]]) for one in layouts]
+        first = sorted(range(len(layouts)), key=lambda place: -work[place])
+        training = [threads.submit(train, place) for place in first]
         left = set(training)
         while left:
             try:

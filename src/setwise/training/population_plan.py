@@ -218,6 +218,12 @@ class Population:
             jax.ShapeDtypeStruct(shape, jnp.bool_),
         )
 
+    def work(self, member: Member) -> int:
+        """About what a step of this member computes: rows by weights."""
+        features = sum(self.widths(member.task))
+        skeleton = member.recipe(self.blueprint).skeleton(features, self.sizes)
+        return self.cost(member) * sum(leaf.size for leaf in jax.tree.leaves(skeleton))
+
     def alike(self, member: Member) -> Hashable:
         """Members of which this is the same can train as one program."""
         options = member.options
