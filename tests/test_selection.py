@@ -106,6 +106,14 @@ def test_sets_without_weight_say_nothing():
     assert beyond_chance(log_p, FIRST_OR_OTHER, weight).tolist() == [1.0, 0.0]
 
 
+def test_what_was_chosen_and_held_impossible_is_left_to_the_first():
+    log_p = drawn_gain(1000, 0.2)
+    log_p[1, 0] = -np.inf
+    first, other = beyond_chance(log_p, FIRST_OR_OTHER)
+    assert first > 0.04
+    assert other > 0.5
+
+
 def test_people_count_not_their_sets():
     """The same gain is sure of 1,000 people, and not of ten who repeat it a hundred times."""
     once = drawn_gain(10, 0.1)

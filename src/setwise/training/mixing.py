@@ -85,6 +85,8 @@ def beyond_chance(
 
     def gain(kept: float) -> tuple[float, float]:
         gained = mixture(log_p, kept * weights + (1 - kept) * alone) - log_p[0]
+        if not np.isfinite(gained).all():  # a choice that all with a weight hold impossible
+            return -np.inf, 0.0
         return float(gained @ share), error_of_mean(gained, share, people)
 
     sets, (whole, error), kept = len(share), gain(1.0), 1.0
