@@ -25,7 +25,7 @@ LAYERS = (
     {"scoring"},
     {"estimators"},
     {"tuning", "violations", "consequences", "inference"},
-    {"comparison"},
+    {"comparison", "auditing"},
     {"reports"},
     {"paper"},
     {"server", "cluster"},

@@ -10,6 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from setwise._errors import InputError
 from setwise.cli import (
+    audit,
     check,
     datasets,
     explain,
@@ -349,6 +350,7 @@ def compare(
 app.command(cls=MayUseCluster, rich_help_panel=MODELS)(takes_source(tune.tune))
 app.command(rich_help_panel=USE)(explain.explain)
 app.command(rich_help_panel=USE)(violations.violations)
+app.command(rich_help_panel=USE)(audit.audit)
 app.command(cls=MayUseCluster, rich_help_panel=PAPER)(may_take_source(reproduce.reproduce))
 app.add_typer(theory.app, name="theory", rich_help_panel=PAPER)
 

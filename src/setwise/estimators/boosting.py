@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from setwise import _segments
-from setwise._arguments import by_name, flag, number, one_of, optional, seed, shown, whole
+from setwise._arguments import by_name, flag, number, one_of, optional, seed, sign, whole
 from setwise._errors import InputError
 from setwise._tensorfile import named_arrays, with_arrays
 from setwise._tree_view import TreeView
@@ -32,12 +32,6 @@ FITTED_LOGIT = ("best_round", "history", "importances")
 CERTAIN = 0.01  # nats per choice
 OF_TREES = "trees/"
 """What names of arrays begin with in a model file."""
-
-
-def _sign(name: str, value: Any) -> None:
-    """1 or -1."""
-    if isinstance(value, bool) or value not in (1, -1):
-        raise InputError(f"{name} must be 1 or -1, not {shown(value)}")
 
 
 class BoostedLogit(Estimator):
@@ -88,7 +82,7 @@ class BoostedLogit(Estimator):
         "l2": number(least=0),
         "columns": number(above=0, most=1),
         "random_splits": flag,
-        "monotone": optional(by_name(_sign)),
+        "monotone": optional(by_name(sign)),
         "patience": whole(),
         "threads": whole(0),
         "seed": seed,
