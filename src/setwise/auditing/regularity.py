@@ -16,6 +16,8 @@ from setwise.auditing.members import members_of
 from setwise.auditing.sample import EXAMPLES, Sample
 from setwise.violations import influence, soft_violations
 
+ROUNDING = 1e-5
+"""Log-probabilities that differ by less are the same."""
 AGREE = 0.75
 """The weight of members that must see the same effect, for them to agree."""
 MOST_PAIRS = 500
@@ -91,7 +93,10 @@ def _gains(sample: Sample) -> tuple[Gains, int]:
 
 
 def _agreed(sample: Sample, gains: Gains) -> Bool[np.ndarray, " pairs"] | None:
-    """Whether most members, by their weight, see a gain too; None for a model of one piece."""
+    """Whether most members, by their weight, see a gain too; None for a model of one piece.
+
+    Members that see none in any pair, such as logits and trees of items alone, do not vote.
+    """
     members = members_of(sample.estimator)
     if members is None:
         return None
@@ -99,10 +104,12 @@ def _agreed(sample: Sample, gains: Gains) -> Bool[np.ndarray, " pairs"] | None:
     left = whole.without_each(whole.offsets[:-1] + gains.b)
     at = whole.offsets[:-1] + gains.a
     after = left.offsets[:-1] + gains.a - (gains.a > gains.b)
-    seen = np.zeros(len(gains.sets))
+    seen, voted = np.zeros(len(gains.sets)), 0.0
     for weight, log_p in members:
-        seen += weight * (log_p(whole)[at] > log_p(left)[after])
-    return seen >= AGREE
+        gained = log_p(whole)[at] - log_p(left)[after] > ROUNDING
+        seen += weight * gained
+        voted += weight if gained.any() else 0.0
+    return seen >= AGREE * voted
 
 
 def _dominated(

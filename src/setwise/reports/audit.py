@@ -53,9 +53,7 @@ def write_audit(found: Audit, path: str | Path) -> None:
 
 def shares_picture(found: Audit) -> str:
     """A bar per finding that has a share."""
-    some = [
-        one for one in found.findings if one.check != "calibration" and not np.isnan(one.share)
-    ]
+    some = [one for one in found.findings if one.check != "calibration" and not np.isnan(one.share)]
     figure = new_figure(7.0, 1.2 + 0.3 * len(some))
     panel = figure.subplots()
     names = [f"{one.check}: {one.subject}" if one.subject else one.check for one in some]
@@ -95,10 +93,9 @@ def _details(some: tuple[Finding, ...]) -> list[Block]:
             ]
             blocks.append(PageTable(EXAMPLE_HEADS, rows, title="The worst"))
         if one.numbers:
-            rows = [(name, f"{value:.4g}") for name, value in one.numbers.items()]
-            blocks.append(
-                Details(f"Numbers of {subject}", [PageTable(("number", "value"), rows, "numbers")])
-            )
+            numbers = [(name, f"{value:.4g}") for name, value in one.numbers.items()]
+            table = PageTable(("number", "value"), numbers, "numbers")
+            blocks.append(Details(f"Numbers of {subject}", [table]))
     return blocks
 
 
