@@ -93,7 +93,7 @@ def _gains(sample: Sample) -> tuple[Gains, int]:
 
 
 def _agreed(sample: Sample, gains: Gains) -> Bool[np.ndarray, " pairs"] | None:
-    """Whether most members, by their weight, see a gain too; None for a model of one piece.
+    """Whether most members, by their weight, see a gain too; None if fewer than two could say so.
 
     Members that see none in any pair, such as logits and trees of items alone, do not vote.
     """
@@ -104,12 +104,14 @@ def _agreed(sample: Sample, gains: Gains) -> Bool[np.ndarray, " pairs"] | None:
     left = whole.without_each(whole.offsets[:-1] + gains.b)
     at = whole.offsets[:-1] + gains.a
     after = left.offsets[:-1] + gains.a - (gains.a > gains.b)
-    seen, voted = np.zeros(len(gains.sets)), 0.0
-    for weight, log_p in members:
-        gained = log_p(whole)[at] - log_p(left)[after] > ROUNDING
-        seen += weight * gained
-        voted += weight if gained.any() else 0.0
-    return seen >= AGREE * voted
+    votes = [
+        (weight, gained)
+        for weight, log_p in members
+        if (gained := log_p(whole)[at] - log_p(left)[after] > ROUNDING).any()
+    ]
+    if len(votes) < 2:
+        return None
+    return sum(w * seen for w, seen in votes) >= AGREE * sum(w for w, _ in votes)
 
 
 def _dominated(

@@ -9,9 +9,12 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 from setwise._arguments import Check, each, flag, number, one_of, optional, or_word, whole
 from setwise._errors import InputError
+from setwise.choices import Schema
+from setwise.estimators.monotone import encoded_signs, is_monotone
 from setwise.estimators.trained import TrainedEstimator
 from setwise.models import ZOO, Blueprint, Sizes
 from setwise.training import Member, Options, Training
+from setwise.training.slopes import Slopes
 
 RANKNET = Options(objective="pairwise", stop_on="accuracy")
 PAPER = Training(learning_rate=1e-3, dropout=0.1)
@@ -196,6 +199,12 @@ class SDA(TrainedEstimator):
         kinds: the kinds of members of an ensemble ("pieces", "straight" and "fine"). Those in fine
             pieces cost most to score; kinds=("pieces", "straight") with ensemble=4 leaves them
             out. Only for within_set=True; a single model is of the first kind.
+        monotone: by item column, 1 if the probability of an item should not fall where its value
+            rises, and -1 if it should not rise: ``monotone={"price": -1}``. Training is penalised
+            for slopes that go the other way (:mod:`setwise.training.slopes`). **This is no
+            guarantee**: :func:`setwise.audit` measures what is left. ``MNL``, ``MixedLogit``,
+            ``BoostedLogit`` and ``Auto`` guarantee it.
+        monotone_strength: of that penalty, in nats per unit of a standardised column's slope.
         ensemble: how many models to average. They come in rounds: a round has one kind, one seed,
             and one member per weight decay. :meth:`member_names` lists them.
         seed: of the initial weights, the order of the sets and dropout.
@@ -214,6 +223,8 @@ class SDA(TrainedEstimator):
         "components": whole(),
         "weight_decays": optional(or_word("auto", each(number(least=0)))),
         "kinds": each(one_of(*SDA_KINDS)),
+        "monotone": is_monotone,
+        "monotone_strength": number(above=0),
     }
 
     def __init__(
@@ -228,6 +239,8 @@ class SDA(TrainedEstimator):
         training: Training = Training(),  # noqa: B008 (frozen)
         weight_decays: Sequence[float] | Literal["auto"] | None = "auto",
         kinds: Sequence[str] = tuple(SDA_KINDS),
+        monotone: Mapping[str, int] | None = None,
+        monotone_strength: int | float = 1.0,
         ensemble: int = 6,
         seed: int = 0,
     ):
@@ -240,6 +253,8 @@ class SDA(TrainedEstimator):
         self.training = training
         self.weight_decays = weight_decays
         self.kinds = kinds
+        self.monotone = monotone
+        self.monotone_strength = monotone_strength
         self.ensemble = ensemble
         self.seed = seed
 
@@ -282,6 +297,10 @@ class SDA(TrainedEstimator):
     @property
     def default_training(self) -> Options:
         return Options(learning_rate=3e-3)
+
+    def slopes(self, schema: Schema) -> Slopes | None:
+        signs = encoded_signs(self.monotone, schema)
+        return Slopes(tuple(signs.items()), float(self.monotone_strength)) if signs else None
 
     def set_training(self, **options: Any) -> TrainedEstimator:
         """Change some options of training; a weight decay then holds for all members."""

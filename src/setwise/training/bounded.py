@@ -10,14 +10,18 @@ the new optimum ends where another one meets its bound. Each release raises log 
 comes twice.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from setwise.choices import Encoded
+from setwise.training.growing import Grown
 from setwise.training.newton import Optimum, penalised
+
+Vector = Float[np.ndarray, " p"]
+Flags = Bool[np.ndarray, " p"]
 
 FLAT = 1e-7
 """Of the sum of weights, for a column of unit spread within sets: a slope below this is none."""
@@ -54,6 +58,44 @@ def bounded(
         if pull.max() <= FLAT * _weight(data):
             return best, held
         held = held & (np.arange(len(sign)) != np.argmax(pull))
+
+
+def climbed_within(
+    climbed: Callable[[Vector, Flags], Grown],
+    start: Vector,
+    free: Flags,
+    unit: Vector,
+    signs: Mapping[int, int],
+) -> tuple[Grown, Flags]:
+    """A maximum of any likelihood with these signs of parameters, and which are at their bound, 0.
+
+    Parameters with the wrong sign are held at 0 and the others climb again, until none is left; one
+    that log L pulls back into the allowed side is released, once.
+
+    Args:
+        climbed: climbs in the parameters that are free, from a start.
+        start: where to begin; 0 for those with a sign is fine.
+        free: which parameters are free.
+        unit: what counts as one of each parameter.
+        signs: by parameter, 1 if it must not be negative, and -1 if it must not be positive.
+    """
+    sign = np.zeros(len(start))
+    sign[list(signs)] = [*signs.values()]
+    held, released = np.zeros(len(start), bool), np.zeros(len(start), bool)
+    while True:
+        solved = climbed(np.where(held, 0.0, start), free & ~held)
+        at = solved.found.parameters
+        crossed = free & ~held & (sign * at < 0)
+        if crossed.any():
+            held |= crossed
+            start = at
+            continue
+        pull = sign * solved.likelihood(at)[1] * unit / solved.likelihood.total
+        pull = np.where(held & free & ~released, pull, 0.0)
+        if pull.max(initial=0.0) <= FLAT:
+            return solved, held & free
+        once = np.arange(len(start)) == np.argmax(pull)
+        held, released, start = held & ~once, released | once, at
 
 
 def _within(
