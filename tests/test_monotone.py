@@ -1,7 +1,5 @@
 """Signs of coefficients and slopes: exact bounds, what is refused, and the penalty of SDA."""
 
-from dataclasses import replace
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -12,13 +10,17 @@ from scipy.optimize import minimize
 import setwise as sw
 from setwise import _segments
 from setwise._errors import InputError
+from setwise._tensorfile import with_arrays
 from setwise.choices import Encoded
 from setwise.choices.choices import Column
 from setwise.choices.directions import direction, sign_of
 from setwise.choices.terms import Term
 from setwise.estimators.maximum_likelihood import BOUND
+from setwise.estimators.monotone import encoded_signs
+from setwise.models import ZOO, Sizes
+from setwise.training import Member, Options, Task, fit_population
 from setwise.training.bounded import bounded
-from setwise.training.slopes import Slopes, wrong_slopes
+from setwise.training.slopes import REACH, SILVER, Slopes, wrong_slopes
 
 SIGNS = {"x0": -1, "x1": 1}
 
@@ -120,8 +122,6 @@ def test_every_coefficient_may_be_at_its_bound(choices):
     ],
 )
 def test_signs_follow_a_column_through_terms(formula, signs):
-    from setwise.estimators.monotone import encoded_signs
-
     table = {"set": [1, 1, 2, 2], "p": [1.0, 2, 3, 0], "q": [1.0, 0, 2, 5], "chosen": [1, 0, 0, 1]}
     read = sw.read(table, set="set", chosen="chosen").with_utility(formula)
     assert encoded_signs({"p": -1}, sw.Schema.fit(read)) == signs
@@ -205,39 +205,50 @@ def test_random_coefficients_with_a_sign_are_log_normal(choices):
 
 
 def test_the_penalty_is_the_wrong_slope():
-    """By hand, for an MNL: d log P(a) / d x_a = b (1 - P(a))."""
-    from setwise._tensorfile import with_arrays
-    from setwise.models import ZOO
-
+    """By hand, for an MNL: log P(a) = v_a - log sum exp v."""
     model = with_arrays(ZOO["mnl"].skeleton(2), {"F.theta": np.float32([[[2.0]], [[-1.0]]])})
     items = jnp.zeros((4, 3, 2)).at[:, 1, 0].set(1.0)
     present = jnp.array([[True, True, False]] * 4)
-    p = np.exp([0.0, 2.0])
-    p /= p.sum()
     slopes = Slopes(((0, -1), (1, -1)), 3.0)
-    found = np.asarray(wrong_slopes(model, items, present, jnp.arange(4), jnp.array(0), slopes))
+    places = jnp.arange(4)
+    found = np.asarray(wrong_slopes(model, items, present, places, jnp.array(0), slopes))
+
+    def log_p(own, other):
+        return own - np.logaddexp(own, other)
+
     # Columns in turn; then the next item. The weight of the second column has the right sign.
-    np.testing.assert_allclose(found, [3 * 2 * (1 - p[0]), 0, 3 * 2 * (1 - p[1]), 0], rtol=1e-5)
+    steps = REACH * (1 - SILVER * np.arange(4) % 1)
+    first = log_p(2 * steps[0], 2) - log_p(0, 2)
+    second = log_p(2 + 2 * steps[2], 0) - log_p(2, 0)
+    np.testing.assert_allclose(found, np.array([first, 0, second, 0]) * 3 / REACH, rtol=1e-4)
 
 
-def test_a_penalty_turns_slopes_of_sda():
-    """x1 matters to nobody: a network that learns noise about it reacts in both directions."""
-    drawn = sw.datasets.generate("mnl", sets=200, items=3, features=3, seed=3).choices
-    x1 = np.random.default_rng(0).normal(size=600)
-    noisy = replace(drawn, columns={**drawn.columns, "x1": Column(x1)})
-    train, valid, test = sw.split(noisy, seed=0)
-    few = {"dimension": 3, "ensemble": 1, "training": sw.Training(epochs=12, batch_size=25)}
+def test_a_penalty_holds_a_weight_back(choices):
+    """By gradients, with the smallest of models: the signs are the contrary of the data."""
+    train, valid, _ = sw.split(choices, seed=0)
+    schema, seen = sw.Schema.learn(train)
+    task = Task(seen.encoded(), schema.encode(valid))
+    options = Options(epochs=40, learning_rate=0.05, batch_size=50, weight_decay=0.0)
+    members = [Member(options), Member(options, slopes=Slopes(((0, -1), (1, 1)), 3.0))]
+    free, held = (
+        fit.model.F.theta.ravel() for fit in fit_population(ZOO["mnl"], Sizes(), [task], members)
+    )
+    assert free[0] > 0.2
+    assert free[1] < -0.5
+    assert np.abs(held[:2]).max() < 0.1
+    assert held[2] > 0.3
 
-    def wrong(model):
-        return sw.audit(model.fit(train, valid), test, {"x1": 1}).of("sign")[0].share
 
-    assert wrong(sw.SDA(**few)) > 0.3
-    assert wrong(sw.SDA(**few, monotone={"x1": 1}, monotone_strength=3.0)) < 0.1
+def test_members_of_sda_know_the_signs_of_their_columns(choices):
+    schema = sw.Schema.fit(choices)
+    model = sw.SDA(monotone={"x2": -1, "x0": 1}, monotone_strength=2)
+    assert {one.slopes for one in model.members_on(schema)} == {Slopes(((2, -1), (0, 1)), 2.0)}
+    assert {one.slopes for one in sw.SDA().members_on(schema)} == {None}
 
 
 def test_networks_tell_that_a_penalty_is_no_guarantee():
     assert "no\n            guarantee" in sw.SDA.__doc__.replace("**", "")
-    assert sw.SDA(monotone={"x0": 1}).get_params()["monotone_strength"] == 1.0
+    assert sw.SDA(monotone={"x0": 1}).get_params()["monotone_strength"] == 3.0
 
 
 def test_auto_keeps_members_that_guarantee_a_sign(choices):

@@ -20,7 +20,8 @@ STEPS = (0.0, 0.25, 0.5, 0.75, 1.0)
 MOST = 12.0
 """Log-odds are cut here: beyond it single precision has no digits of 1 - P left."""
 JUMP = 1.0
-"""Log-odds that move by more than this in a step, and three times as much as in any other, jump."""
+"""Log-odds that move by more than this in a step, and three times as much as in any other, jump. In
+the first step they may: what bends down from there comes to rest, and does not jump."""
 TIMES = 3.0
 STILL = 0.01
 """Log-odds that move by less than this in all stay as they are."""
@@ -80,7 +81,8 @@ def _path(
     steps = np.diff(odds[2:], axis=0)
     size = np.abs(steps)
     total = odds[-1] - odds[2]
-    rest = np.sort(size, axis=0)[-2]
+    later, rest = size[1:].max(0), np.sort(size, axis=0)[-2]
+    later = np.where(size[0] > later, 0.0, later)
     counts = sample.limits.counts
     moved = counts(p[2], p[-1] - p[2]) & counts(p[0], p[1] - p[0])
     back = (total * trend < 0) & moved & (np.abs(total) > STILL)
@@ -89,7 +91,7 @@ def _path(
                 for sign in (1, -1))  # fmt: skip
     zigzag = counts(p[2], np.minimum(up, down)) & (np.minimum(up, down) > STILL)
     return Path(
-        back | zigzag, (size.max(0) > JUMP) & (size.max(0) > TIMES * rest),
+        back | zigzag, (later > JUMP) & (later > TIMES * rest),
         size.sum(0) < STILL, p[2:],
     )  # fmt: skip
 

@@ -20,6 +20,8 @@ ROUNDING = 1e-5
 """Log-probabilities that differ by less are the same."""
 AGREE = 0.75
 """The weight of members that must see the same effect, for them to agree."""
+DECOYS = 1 / 3
+"""Of the pairs: where so many that join are dominated, it looks like an effect of decoys."""
 MOST_PAIRS = 500
 """Of pairs in which an item gains, so many at most are shown to each member: the largest."""
 
@@ -135,7 +137,7 @@ def _looks_like(
 ) -> str:
     if agreed is not None and agreed.mean() < 0.5:
         return "Members mostly disagree: it looks like an artefact of training."
-    if dominated is not None and dominated.mean() >= 0.5:
+    if dominated is not None and dominated.mean() >= DECOYS:
         return "It looks like an effect of decoys."
     if agreed is not None:
         return "Members agree: the data taught it, but the items that join are no plain decoys."

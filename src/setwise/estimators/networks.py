@@ -201,10 +201,11 @@ class SDA(TrainedEstimator):
             out. Only for within_set=True; a single model is of the first kind.
         monotone: by item column, 1 if the probability of an item should not fall where its value
             rises, and -1 if it should not rise: ``monotone={"price": -1}``. Training is penalised
-            for slopes that go the other way (:mod:`setwise.training.slopes`). **This is no
+            for steps that go the other way (:mod:`setwise.training.slopes`). **This is no
             guarantee**: :func:`setwise.audit` measures what is left. ``MNL``, ``MixedLogit``,
             ``BoostedLogit`` and ``Auto`` guarantee it.
-        monotone_strength: of that penalty, in nats per unit of a standardised column's slope.
+        monotone_strength: of that penalty: nats per choice, where half a standard deviation of a
+            column moves log P the wrong way by a half.
         ensemble: how many models to average. They come in rounds: a round has one kind, one seed,
             and one member per weight decay. :meth:`member_names` lists them.
         seed: of the initial weights, the order of the sets and dropout.
@@ -240,7 +241,7 @@ class SDA(TrainedEstimator):
         weight_decays: Sequence[float] | Literal["auto"] | None = "auto",
         kinds: Sequence[str] = tuple(SDA_KINDS),
         monotone: Mapping[str, int] | None = None,
-        monotone_strength: int | float = 1.0,
+        monotone_strength: int | float = 3.0,
         ensemble: int = 6,
         seed: int = 0,
     ):
