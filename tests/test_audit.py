@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import setwise as sw
 from setwise._errors import InputError
-from setwise.auditing import CHECKS, Audit, Finding, Limits
+from setwise.auditing import CHECKS, Audit, AuditFinding, AuditLimits
 from setwise.auditing.calibration import calibration_findings
 from setwise.auditing.duplicates import pairs_together
 from setwise.auditing.members import members_of
@@ -129,7 +129,7 @@ def test_steps_stay_within_the_range():
 
 
 def test_a_copy_in_a_logit_has_its_share_by_hand(logit, planted):
-    sample = Sample(logit, planted[1].sample(50), Limits(), 0)
+    sample = Sample(logit, planted[1].sample(50), AuditLimits(), 0)
     rows = np.arange(len(sample.log_p))
     p = np.exp(sample.log_p)
     np.testing.assert_allclose(pairs_together(sample, rows), 2 * p / (1 + p), rtol=1e-5)
@@ -138,7 +138,7 @@ def test_a_copy_in_a_logit_has_its_share_by_hand(logit, planted):
 def test_copies_come_before_an_outside_option():
     table = {"set": [1, 1, 2, 2], "x": [0.0, 1.0, 2.0, 0.0], "chosen": [1, 0, 0, 0]}
     choices = sw.read(table, set="set", chosen="chosen", on_none="outside")
-    sample = Sample(sw.RandomChoice().fit(choices), choices, Limits(), 0)
+    sample = Sample(sw.RandomChoice().fit(choices), choices, AuditLimits(), 0)
     np.testing.assert_allclose(pairs_together(sample, np.arange(4)), 2 / 4)
 
 
@@ -216,7 +216,7 @@ def test_calibration_that_is_off_fails_and_names_the_group(logit, planted):
     season = other.context["season"].text()
     swapped = np.where(season == "high", (other.chosen + 1) % other.sizes, other.chosen)
     off = replace(other, chosen=swapped)
-    overall, *groups = calibration_findings(Sample(logit, off, Limits(), 0), off, None)
+    overall, *groups = calibration_findings(Sample(logit, off, AuditLimits(), 0), off, None)
     assert overall.verdict == "fail"
     by = {one.subject: one for one in groups}
     assert by.keys() == {"items in the set", "season"}
@@ -322,7 +322,7 @@ def test_signs_are_written_as_a_list():
         ({"signs": {"season": 1}}, "context, equal for all items"),
         ({"price": "zz"}, "no item column 'zz'"),
         ({"max_sets": 0}, "max_sets=0"),
-        ({"limits": 3}, "setwise.auditing.Limits"),
+        ({"limits": 3}, "setwise.auditing.AuditLimits"),
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(logit, planted, arguments, said, unchecked_types):
@@ -331,10 +331,12 @@ def test_arguments_that_make_no_sense_are_refused(logit, planted, arguments, sai
 
 
 def test_limits_say_what_counts():
-    limits = Limits(look=0.1, fail=0.2)
+    limits = AuditLimits(look=0.1, fail=0.2)
     assert [limits.of_share(one, True) for one in (0.1, 0.15, 0.3)] == ["ok", "look", "fail"]
     assert limits.of_share(0.3, False) == "look"
     with pytest.raises(InputError, match="look=2"):
-        Limits(look=2.0)
-    none = Audit("MNL", "", 0, {}, {}, None, limits, (Finding("sign", "", "ok", 0.0, 0.0, ""),))
+        AuditLimits(look=2.0)
+    none = Audit(
+        "MNL", "", 0, {}, {}, None, limits, (AuditFinding("sign", "", "ok", 0.0, 0.0, ""),)
+    )
     assert none.verdict == "ok"

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from setwise._errors import InputError
-from setwise.auditing.findings import Finding
+from setwise.auditing.findings import AuditFinding
 from setwise.auditing.sample import MIDDLE, Sample
 from setwise.consequences.own_changes import own_log_probabilities
 
@@ -36,7 +36,7 @@ class Path(NamedTuple):
     p: Float[np.ndarray, "steps items"]
 
 
-def beyond_finding(sample: Sample, column: str) -> Finding | None:
+def beyond_finding(sample: Sample, column: str) -> AuditFinding | None:
     """How items react beyond a column's range; None for columns of two values, or fewer."""
     x = sample.values(column)
     known = x[np.isfinite(x)]
@@ -51,7 +51,7 @@ def beyond_finding(sample: Sample, column: str) -> Finding | None:
             found[side] = _path(sample, column, rows, inside, values)
         except InputError as error:
             sentence = f"the model cannot read values {side} the range: {error}"
-            return Finding("beyond the range", column, "look", float("nan"), 0.0, sentence)
+            return AuditFinding("beyond the range", column, "look", float("nan"), 0.0, sentence)
     return _judged(sample, column, rows, found)
 
 
@@ -98,7 +98,7 @@ def _path(
 
 def _judged(
     sample: Sample, column: str, rows: Int[np.ndarray, " items"], found: dict[str, Path]
-) -> Finding:
+) -> AuditFinding:
     odd = np.zeros(len(sample.log_p), bool)
     asked = np.zeros(len(sample.log_p), bool)
     asked[rows] = True
@@ -114,7 +114,7 @@ def _judged(
     share = sample.share_of_sets(odd, asked)
     examples = _examples(sample, column, rows, found)
     verdict = sample.limits.of_share(share, False)
-    return Finding(
+    return AuditFinding(
         "beyond the range", column, verdict, share, largest, f"{'; '.join(words)}.", examples,
         numbers,
     )  # fmt: skip

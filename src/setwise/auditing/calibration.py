@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from setwise import _segments
-from setwise.auditing.findings import Finding
+from setwise.auditing.findings import AuditFinding
 from setwise.auditing.sample import Sample
 from setwise.choices import Choices
 from setwise.choices.alternatives import Alternatives
@@ -32,12 +32,12 @@ PARTS = 4
 
 def calibration_findings(
     sample: Sample, data: Any, by: str | Sequence[str] | None
-) -> list[Finding]:
+) -> list[AuditFinding]:
     """The gap over all sets, and in the group of each kind where it is the largest."""
     choices = sample.choices
     if choices.chosen is None:
         sentence = "not checked, since the choices are not known."
-        return [Finding("calibration", "", "ok", float("nan"), float("nan"), sentence)]
+        return [AuditFinding("calibration", "", "ok", float("nan"), float("nan"), sentence)]
     weight = np.ones(len(choices)) if choices.weight is None else choices.weight
     outcomes = Outcomes.of(_logs(sample), sample.encoded.offsets, _chosen(sample))
     gap = outcomes.ranks.top(1) - outcomes.confidence
@@ -83,7 +83,7 @@ def _overall(
     outcomes: Outcomes,
     gap: Float[np.ndarray, " sets"],
     weight: Float[np.ndarray, " sets"],
-) -> Finding:
+) -> AuditFinding:
     everyone = np.ones(len(gap), bool)
     mean, error, _ = _mean(gap, weight, sample.choices.group, everyone)
     predicted = float(outcomes.confidence @ weight / weight.sum())
@@ -98,7 +98,7 @@ def _overall(
         f"points); expected calibration error {measured['calibration_error']:.4f}."
     )
     verdict = _verdict(sample, mean, error)
-    return Finding("calibration", "", verdict, 1.0, abs(mean), sentence, (), numbers)
+    return AuditFinding("calibration", "", verdict, 1.0, abs(mean), sentence, (), numbers)
 
 
 def _verdict(sample: Sample, gap: float, error: float) -> Any:
@@ -149,7 +149,7 @@ def _parts(values: Float[np.ndarray, " sets"]) -> tuple[list[str], Int[np.ndarra
 
 def _alternatives(
     sample: Sample, data: Any, by: str | Sequence[str], weight: Float[np.ndarray, " sets"]
-) -> Finding:
+) -> AuditFinding:
     """The choices of each alternative less what was expected of it, set by set."""
     known = Alternatives.of(data, sample.choices, by, sample.estimator.schema_.outside)
     encoded = sample.encoded
@@ -167,11 +167,11 @@ def _alternatives(
 
 def _worst(
     sample: Sample, subject: str, each: list[tuple[str, float, float, float]], what: str
-) -> Finding:
+) -> AuditFinding:
     """The group whose gap is the worst, and how many there are."""
     if not each:
         sentence = f"no group has {FEW} sets."
-        return Finding("calibration", subject, "ok", float("nan"), 0.0, sentence)
+        return AuditFinding("calibration", subject, "ok", float("nan"), 0.0, sentence)
     limits = sample.limits
     name, gap, error, share = max(
         each, key=lambda one: (abs(one[1]) > limits.errors * one[2], abs(one[1]))
@@ -184,4 +184,4 @@ def _worst(
     numbers = {f"gap of {one}": value for one, value, _, _ in each}
     numbers |= {f"standard error of {one}": value for one, _, value, _ in each}
     verdict = _verdict(sample, gap, error)
-    return Finding("calibration", subject, verdict, share, abs(gap), sentence, (), numbers)
+    return AuditFinding("calibration", subject, verdict, share, abs(gap), sentence, (), numbers)

@@ -9,12 +9,12 @@ import numpy as np
 from jaxtyping import Float
 
 from setwise import _segments
-from setwise.auditing.findings import Example, Finding
+from setwise.auditing.findings import AuditExample, AuditFinding
 from setwise.auditing.sample import EXAMPLES, Sample
 from setwise.choices import Encoded
 
 
-def duplicate_finding(sample: Sample) -> Finding:
+def duplicate_finding(sample: Sample) -> AuditFinding:
     """What a copy of the most probable item of each set does, and one of an item at random."""
     offsets = sample.choices.offsets
     best = np.flatnonzero(_segments.predicted(sample.log_p, offsets))
@@ -34,7 +34,7 @@ def duplicate_finding(sample: Sample) -> Finding:
         "alone": float(p.mean()), "pair": float(pair.mean()), "logit": float(logit.mean()),
         "share_below": float(below.mean()), "share_above": float(above.mean()),
     }  # fmt: skip
-    return Finding(
+    return AuditFinding(
         "duplicates", "", sample.limits.of_share(share, False), share, size,
         _sentence(sample, numbers, np.abs(pair - logit)),
         _examples(sample, rows, np.where(below | above, far, 0.0), p, pair), numbers,
@@ -45,10 +45,10 @@ def pairs_together(sample: Sample, rows: np.ndarray) -> Float[np.ndarray, " copi
     """The probability of each of these items and a copy of it, together.
 
     >>> import setwise as sw
-    >>> from setwise.auditing import Limits
+    >>> from setwise.auditing import AuditLimits
     >>> choices = sw.read({"set": [1, 1], "x": [1.0, 2.0], "taken": [1, 0]}, set="set",
     ...                   chosen="taken")
-    >>> sample = Sample(sw.RandomChoice().fit(choices), choices, Limits(), seed=0)
+    >>> sample = Sample(sw.RandomChoice().fit(choices), choices, AuditLimits(), seed=0)
     >>> pairs_together(sample, np.array([0])).round(4).tolist()  # 2 p / (1 + p) with p = 1/2
     [0.6667]
     """
@@ -92,7 +92,7 @@ def _examples(
     far: Float[np.ndarray, " copies"],
     p: Float[np.ndarray, " copies"],
     pair: Float[np.ndarray, " copies"],
-) -> tuple[Example, ...]:
+) -> tuple[AuditExample, ...]:
     order = np.argsort(-far, kind="stable")[:EXAMPLES]
     return tuple(
         sample.example(int(rows[n]), "alone, then with a copy", p[n], pair[n])

@@ -28,7 +28,7 @@ CHECKS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Limits:
+class AuditLimits:
     """Where a finding ends to be fine. Shares are of the sets that a check looks at.
 
     Args:
@@ -40,7 +40,7 @@ class Limits:
             it is more than ``errors`` standard errors too; twice as much fails.
         errors: standard errors beyond which a gap is no chance.
 
-    >>> Limits().counts(np.array([0.5, 0.5]), np.array([-0.004, -0.006])).tolist()
+    >>> AuditLimits().counts(np.array([0.5, 0.5]), np.array([-0.004, -0.006])).tolist()
     [False, True]
     """
 
@@ -72,7 +72,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Example:
+class AuditExample:
     """One item of one set in which something was found."""
 
     set: str
@@ -84,7 +84,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Finding:
+class AuditFinding:
     """What one check says of one column, or of one group of sets."""
 
     check: str
@@ -98,7 +98,7 @@ class Finding:
     size: float
     """How large it is where it was found, in probabilities if the sentence says nothing else."""
     sentence: str
-    examples: tuple[Example, ...] = ()
+    examples: tuple[AuditExample, ...] = ()
     numbers: Mapping[str, float] = field(default_factory=dict)
     """The numbers behind it, by name."""
 
@@ -113,8 +113,8 @@ class Audit:
 
     :meth:`to_json` is for programs, :func:`setwise.reports.write_audit` writes a page.
 
-    >>> fine = Finding("sign", "price", "ok", 0.0, 0.0, "falls where it should.")
-    >>> found = Audit("MNL", "2 sets", 2, {"price": -1}, {}, None, Limits(), (fine,))
+    >>> fine = AuditFinding("sign", "price", "ok", 0.0, 0.0, "falls where it should.")
+    >>> found = Audit("MNL", "2 sets", 2, {"price": -1}, {}, None, AuditLimits(), (fine,))
     >>> found.verdict, found.at_least("look")
     ('ok', ())
     """
@@ -127,20 +127,20 @@ class Audit:
     guessed: Mapping[str, int]
     """Signs that are guessed from names of columns: those of questions."""
     price: str | None
-    limits: Limits
-    findings: tuple[Finding, ...]
+    limits: AuditLimits
+    findings: tuple[AuditFinding, ...]
 
     @property
     def verdict(self) -> Verdict:
         """The worst of all findings."""
         return max((one.verdict for one in self.findings), key=VERDICTS.index, default="ok")
 
-    def at_least(self, verdict: Verdict) -> tuple[Finding, ...]:
+    def at_least(self, verdict: Verdict) -> tuple[AuditFinding, ...]:
         """The findings that are so bad, or worse."""
         worst = VERDICTS.index(verdict)
         return tuple(one for one in self.findings if VERDICTS.index(one.verdict) >= worst)
 
-    def of(self, check: str) -> tuple[Finding, ...]:
+    def of(self, check: str) -> tuple[AuditFinding, ...]:
         """The findings of one check."""
         return tuple(one for one in self.findings if one.check == check)
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from setwise.auditing.findings import Example, Finding
+from setwise.auditing.findings import AuditExample, AuditFinding
 from setwise.auditing.members import members_of
 from setwise.auditing.sample import EXAMPLES, Sample
 from setwise.violations import influence, soft_violations
@@ -42,11 +42,11 @@ class Gains(NamedTuple):
         return self.with_b - self.without
 
 
-def regularity_finding(sample: Sample, signs: dict[str, int]) -> Finding:
+def regularity_finding(sample: Sample, signs: dict[str, int]) -> AuditFinding:
     """How often an item gains when another joins, how far, and what it looks like."""
     if (sample.choices.sizes < 2).all():
         sentence = "every set has one item: none can join or leave."
-        return Finding("regularity", "", "ok", float("nan"), 0.0, sentence)
+        return AuditFinding("regularity", "", "ok", float("nan"), 0.0, sentence)
     soft = soft_violations(sample.estimator, sample.choices).regularity.mean
     gains, pairs = _gains(sample)
     numbers = {
@@ -55,7 +55,7 @@ def regularity_finding(sample: Sample, signs: dict[str, int]) -> Finding:
     }
     if not len(gains.sets):
         sentence = "no item gains noticeably because another one joins."
-        return Finding("regularity", "", "ok", 0.0, 0.0, sentence, (), numbers)
+        return AuditFinding("regularity", "", "ok", 0.0, 0.0, sentence, (), numbers)
     hit = np.zeros(len(sample.choices), bool)
     hit[gains.sets] = True
     rows = np.repeat(hit, sample.choices.sizes)
@@ -79,7 +79,7 @@ def regularity_finding(sample: Sample, signs: dict[str, int]) -> Finding:
     )
     verdict = sample.limits.of_share(share, False)
     examples = _examples(sample, some)
-    return Finding("regularity", "", verdict, share, size, sentence, examples, numbers)
+    return AuditFinding("regularity", "", verdict, share, size, sentence, examples, numbers)
 
 
 def _gains(sample: Sample) -> tuple[Gains, int]:
@@ -144,7 +144,7 @@ def _looks_like(
     return "Whether it is a decoy or an artefact, only an ensemble or a sign of a column can tell."
 
 
-def _examples(sample: Sample, gains: Gains) -> tuple[Example, ...]:
+def _examples(sample: Sample, gains: Gains) -> tuple[AuditExample, ...]:
     first = sample.choices.offsets[gains.sets[:EXAMPLES]]
     table = sample.choices.rows
     return tuple(

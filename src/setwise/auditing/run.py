@@ -20,7 +20,7 @@ from setwise.auditing.beyond import beyond_finding
 from setwise.auditing.calibration import calibration_findings
 from setwise.auditing.duplicates import duplicate_finding
 from setwise.auditing.expected import check_signs, numbers, price_by_name, signs_by_name
-from setwise.auditing.findings import Audit, Finding, Limits
+from setwise.auditing.findings import Audit, AuditFinding, AuditLimits
 from setwise.auditing.regularity import regularity_finding
 from setwise.auditing.sample import Sample
 from setwise.auditing.signs import sign_finding
@@ -40,7 +40,7 @@ MOST_SETS = 1000
     price=optional(text),
     by=optional(columns),
     max_sets=optional(whole()),
-    limits=instance(Limits, "make them with setwise.auditing.Limits(look=0.05)"),
+    limits=instance(AuditLimits, "make them with setwise.auditing.AuditLimits(look=0.05)"),
     seed=check_seed,
 )
 def audit(
@@ -51,14 +51,14 @@ def audit(
     price: str | None = None,
     by: str | Sequence[str] | None = None,
     max_sets: int | None = MOST_SETS,
-    limits: Limits = Limits(),  # noqa: B008 (frozen)
+    limits: AuditLimits = AuditLimits(),  # noqa: B008 (frozen)
     seed: int = 0,
 ) -> Audit:
     """Can this model be trusted when a price moves? Checks of economic sanity, each with a verdict.
 
     The checks are: the sign of each column that should have one, willingness to pay, reaction
     beyond the range of the data, copies of items, regularity, and calibration (:data:`CHECKS`). A
-    finding is "ok", "look" or "fail" by :class:`Limits`. Only what contradicts a sign that was
+    finding is "ok", "look" or "fail" by :class:`AuditLimits`. Only what contradicts a sign that was
     given, or the choices themselves (calibration), can fail.
 
     Args:
@@ -120,7 +120,7 @@ def _sampled(estimator: Estimator, data: Any, max_sets: int | None, seed: int) -
     return (choices if max_sets is None else choices.sample(max_sets, seed)).in_memory()
 
 
-def _worths(sample: Sample, price: str | None) -> list[Finding]:
+def _worths(sample: Sample, price: str | None) -> list[AuditFinding]:
     """Of every number column with more than two values, where there is a price."""
     if price is None:
         return []

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from setwise import _segments
-from setwise.auditing.findings import Example, Limits
+from setwise.auditing.findings import AuditExample, AuditLimits
 from setwise.choices import Choices, Encoded
 from setwise.estimators import Estimator
 
@@ -25,7 +25,7 @@ class Sample:
 
     estimator: Estimator
     choices: Choices
-    limits: Limits
+    limits: AuditLimits
     seed: int
 
     @cached_property
@@ -68,11 +68,11 @@ class Sample:
         total = weight[asked].sum()
         return float(weight[hit].sum() / total) if total > 0 else float("nan")
 
-    def example(self, row: int, what: str, before: Any, after: Any) -> Example:
+    def example(self, row: int, what: str, before: Any, after: Any) -> AuditExample:
         """An item as an example."""
         which = self.choices.set_ids[self.owners[row]]
         place = int(self.choices.rows[row])
-        return Example(str(which), place, what, float(before), float(after))
+        return AuditExample(str(which), place, what, float(before), float(after))
 
     def one_per_set(self) -> Int[np.ndarray, " sets"]:
         """One item of each set, drawn at random: its row."""

@@ -8,7 +8,7 @@ and after comes from the model itself, so that it holds for any model.
 import numpy as np
 from jaxtyping import Bool, Float
 
-from setwise.auditing.findings import Example, Finding
+from setwise.auditing.findings import AuditExample, AuditFinding
 from setwise.auditing.sample import EXAMPLES, Sample, raised
 from setwise.consequences.own_changes import own_log_probabilities
 
@@ -17,7 +17,7 @@ ROUNDING = 1e-5
 WORDS = {1: "raises", -1: "lowers"}
 
 
-def sign_finding(sample: Sample, column: str, sign: int, given: bool) -> Finding:
+def sign_finding(sample: Sample, column: str, sign: int, given: bool) -> AuditFinding:
     """What raising a column does to the items' own probabilities.
 
     Args:
@@ -46,7 +46,7 @@ def sign_finding(sample: Sample, column: str, sign: int, given: bool) -> Finding
         changes.append(moved)
     if not changes:
         sentence = "no value can be raised within the observed range."
-        return Finding("sign", column, "ok", float("nan"), 0.0, sentence)
+        return AuditFinding("sign", column, "ok", float("nan"), 0.0, sentence)
     share = sample.share_of_sets(wrong, asked)
     size = float(-worst[wrong].mean()) if wrong.any() else 0.0
     numbers = {
@@ -58,7 +58,7 @@ def sign_finding(sample: Sample, column: str, sign: int, given: bool) -> Finding
         "to_value": float(np.quantile(x[wrong], 0.95)) if wrong.any() else float("nan"),
     }
     verdict = sample.limits.of_share(share, given)
-    return Finding(
+    return AuditFinding(
         "sign", column, verdict, share, size, _sentence(sign, given, share, size, numbers),
         _examples(sample, column, wrong, sign * worst, p), numbers,
     )  # fmt: skip
@@ -90,7 +90,7 @@ def _examples(
     wrong: Bool[np.ndarray, " rows"],
     change: Float[np.ndarray, " rows"],
     p: Float[np.ndarray, " rows"],
-) -> tuple[Example, ...]:
+) -> tuple[AuditExample, ...]:
     """The items that move the wrong way the most."""
     x = sample.values(column)
     rows = np.argsort(-np.abs(np.where(wrong, change, 0.0)), kind="stable")[:EXAMPLES]

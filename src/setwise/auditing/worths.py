@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from setwise._errors import InputError
-from setwise.auditing.findings import Finding
+from setwise.auditing.findings import AuditFinding
 from setwise.auditing.sample import Sample, raised, spread_of
 from setwise.consequences import willingness_to_pay
 from setwise.consequences.own_changes import own_log_probabilities
@@ -24,7 +24,7 @@ FEW = 20
 """With fewer items that can be worked out, quantiles say nothing."""
 
 
-def worth_findings(sample: Sample, price: str, columns: list[str]) -> list[Finding]:
+def worth_findings(sample: Sample, price: str, columns: list[str]) -> list[AuditFinding]:
     """What one more of each column is worth, in units of the price."""
     of_price = _slopes(sample, price)
     counted = of_price < 0
@@ -35,7 +35,7 @@ def worth_findings(sample: Sample, price: str, columns: list[str]) -> list[Findi
             f"'{price}' lowers the probability of fewer than half of the items, so that nothing "
             "can be counted in it."
         )
-        return [Finding(CHECK, price, "look", share, 0.0, sentence)]
+        return [AuditFinding(CHECK, price, "look", share, 0.0, sentence)]
     room = float(np.nanmax(sample.values(price)) - np.nanmin(sample.values(price)))
     found = []
     for column in columns:
@@ -70,7 +70,7 @@ def _finding(
     price: str,
     worth: Float[np.ndarray, " rows"],
     room: float,
-) -> Finding:
+) -> AuditFinding:
     """Extreme is a worth of the column's whole spread above the whole range of prices."""
     rows = np.isfinite(worth)
     spread = spread_of(sample.values(column))
@@ -98,7 +98,7 @@ def _finding(
         )
     verdict = sample.limits.of_share(share, False)
     size = float(np.abs(worth[extreme]).mean()) if extreme.any() else 0.0
-    return Finding(CHECK, column, verdict, share, size, f"{sentence}.", (), numbers)
+    return AuditFinding(CHECK, column, verdict, share, size, f"{sentence}.", (), numbers)
 
 
 def _estimated(sample: Sample, price: str, column: str) -> tuple[float, tuple[float, float]] | None:

@@ -7,7 +7,7 @@ import numpy as np
 from setwise._arguments import checked, instance
 from setwise._arguments import path as check_path
 from setwise._page import Block, Details, Figure, Heading, PageTable, StyledCell, write_page
-from setwise.auditing import CHECKS, Audit, Finding, Verdict
+from setwise.auditing import CHECKS, Audit, AuditFinding, Verdict
 from setwise.auditing.findings import HEADS, NOTHING
 from setwise.reports.figures import COLOURS, new_figure, svg_text
 
@@ -68,7 +68,7 @@ def shares_picture(found: Audit) -> str:
     return svg_text(figure)
 
 
-def _row(one: Finding) -> list[str | StyledCell]:
+def _row(one: AuditFinding) -> list[str | StyledCell]:
     verdict = StyledCell(one.verdict, bold=one.verdict != "ok", shade=SHADES[one.verdict])
     return [verdict, one.check, one.subject, one.sentence]
 
@@ -81,7 +81,7 @@ def _signs(found: Audit) -> str:
     return text + (f"Guessed from names, as questions: {asked}" if asked else "")
 
 
-def _details(some: tuple[Finding, ...]) -> list[Block]:
+def _details(some: tuple[AuditFinding, ...]) -> list[Block]:
     blocks: list[Block] = []
     for one in some:
         subject = one.subject or "all sets"
