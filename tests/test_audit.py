@@ -150,7 +150,7 @@ def test_a_logit_has_no_violation_of_regularity_at_all(found):
 
 
 def test_decoys_are_told_by_what_dominates_them():
-    drawn = sw.datasets.generate("decoy", sets=500, compromise=0.0, similarity=0.0).choices
+    drawn = sw.datasets.generate("decoy", sets=800, seed=1).choices
     model = sw.WithinSetMNL().fit(drawn)
     (one,) = sw.audit(model, drawn, {"x1": 1, "x2": 1}).of("regularity")
     assert one.verdict == "look"
