@@ -38,11 +38,11 @@ def bounded(
         signs: by column, 1 for a coefficient that must not be negative, and -1 for one that must
             not be positive.
 
-    >>> x = np.array([[1.0, 0.0], [0.0, 1.0]] * 3)
+    >>> x = np.array([[1.0], [0.0]] * 3)  # liked by two of three
     >>> data = Encoded(x, np.empty((3, 0)), np.arange(0, 7, 2), np.array([0, 0, 1]), None)
     >>> found, held = bounded(data, 0.0, {0: -1})
     >>> found.coefficients.tolist(), held.tolist()
-    ([0.0, 0.0], [True, False])
+    ([0.0], [True])
     """
     sign = np.zeros(data.items.shape[1])
     sign[list(signs)] = [*signs.values()]
