@@ -26,7 +26,7 @@ LAYERS = (
     {"scoring"},
     {"estimators"},
     {"tuning", "violations", "consequences", "inference", "decide"},
-    {"comparison"},
+    {"comparison", "auditing"},
     {"reports"},
     {"paper"},
     {"server", "cluster"},

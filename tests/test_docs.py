@@ -61,6 +61,7 @@ COMMANDS = dict(generate.commands())
 LESS = {
     "setwise fit": ["--max-sets", "300", "--time-budget", "2"],
     "setwise fit --model": ["--max-sets", "300", "--epochs", "3"],
+    "setwise fit --model mnl": ["--max-sets", "2000"],
     "setwise fit --model mnl_within_set": ["--max-sets", "300"],
     "setwise fit --model sda": ["--max-sets", "300", "--epochs", "3", "--ensemble", "2"],
     "setwise compare": ["--max-sets", "300", "--splits", "2", "--models", "mnl"],

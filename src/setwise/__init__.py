@@ -54,6 +54,7 @@ _HOMES = {
     "read_wide": "setwise.choices",
     "save_choices": "setwise.choices",
     "split": "setwise.choices",
+    "audit": "setwise.auditing",
     "violation_capacity": "setwise.violations",
     "ben_akiva_swait": "setwise.inference",
     "likelihood_ratio": "setwise.inference",
@@ -63,6 +64,7 @@ _HOMES = {
     "wald": "setwise.inference",
 }
 _ROOMS = {
+    "auditing": "setwise.auditing",
     "choices": "setwise.choices",
     "comparison": "setwise.comparison",
     "consequences": "setwise.consequences",
@@ -84,6 +86,7 @@ _ROOMS = {
 
 if TYPE_CHECKING:
     from setwise import (
+        auditing,
         choices,
         comparison,
         consequences,
@@ -102,6 +105,7 @@ if TYPE_CHECKING:
         violations,
     )
     from setwise._errors import DataWarning, InputError
+    from setwise.auditing import audit
     from setwise.choices import (
         Choices,
         Schema,
@@ -202,6 +206,8 @@ __all__ = [
     "Tuning",
     "Utility",
     "WithinSetMNL",
+    "audit",
+    "auditing",
     "ben_akiva_swait",
     "choices",
     "compare",

@@ -102,6 +102,18 @@ def one_of(*known: str) -> Check:
     return check
 
 
+def sign(name: str, value: Any) -> None:
+    """1 or -1.
+
+    >>> sign("monotone['price']", 0)
+    Traceback (most recent call last):
+    ...
+    setwise._errors.InputError: monotone['price']=0 must be 1 or -1
+    """
+    if isinstance(value, BOOLEANS) or value not in (1, -1):
+        raise _refusal(name, value, "1 or -1")
+
+
 def flag(name: str, value: Any) -> None:
     """True or False; no other value stands for them.
 

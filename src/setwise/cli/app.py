@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from setwise._errors import InputError
 from setwise.cli import (
+    audit,
     check,
     datasets,
     decide,
@@ -348,6 +349,7 @@ app.command(cls=MayUseCluster, rich_help_panel=MODELS)(takes_source(tune.tune))
 app.command(rich_help_panel=USE)(explain.explain)
 app.add_typer(decide.app, name="decide", rich_help_panel=USE)
 app.command(rich_help_panel=USE)(violations.violations)
+app.command(rich_help_panel=USE)(audit.audit)
 app.command(cls=MayUseCluster, rich_help_panel=PAPER)(may_take_source(reproduce.reproduce))
 app.add_typer(theory.app, name="theory", rich_help_panel=PAPER)
 

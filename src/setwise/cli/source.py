@@ -57,6 +57,25 @@ def names(option: str, text: str) -> list[str]:
     return found
 
 
+def signs_of(option: str, text: str) -> dict[str, int]:
+    """The signs that an option gives to columns, separated by commas.
+
+    >>> signs_of("--sign", "price=-1, stars=+1")
+    {'price': -1, 'stars': 1}
+    """
+    from setwise._errors import InputError
+
+    found: dict[str, int] = {}
+    for one in names(option, text):
+        column, equals, value = (part.strip() for part in one.rpartition("="))
+        if not (column and equals) or value not in ("1", "+1", "-1"):
+            raise InputError(f"{option} '{one}' must be a column and 1 or -1, such as 'price=-1'")
+        if column in found:
+            raise InputError(f"{option} gives '{column}' twice; give each column once")
+        found[column] = int(value)
+    return found
+
+
 # The boxes in which --help shows the options of a command.
 COLUMNS = "What the columns mean"
 WIDE = "Wide tables: one row per choice"

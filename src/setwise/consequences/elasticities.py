@@ -29,9 +29,10 @@ from setwise._segments import offsets_of, positions
 from setwise._types import Array, Items, Mask
 from setwise.choices import Choices, Encoded, Schema
 from setwise.choices.alternatives import Alternatives
-from setwise.choices.choices import Column, rows_of
+from setwise.choices.choices import Column
 from setwise.choices.terms import row_columns
 from setwise.consequences.derived_columns import BOTH, warn_of_derived
+from setwise.consequences.own_changes import one_by_one
 from setwise.consequences.shares import delta_errors, of_sets
 from setwise.estimators import Estimator
 from setwise.estimators.base import fitted
@@ -55,7 +56,6 @@ LOG_SLOPES: Mapping[str, Callable[[Values], Values]] = {
 
 STEP = 0.1
 """The relative change over which models with steps are asked."""
-ROWS_AT_A_TIME = 1 << 17
 
 
 def place_of(schema: Schema, column: str) -> tuple[int, str]:
@@ -154,35 +154,15 @@ def arcs(
             for factor in ((1 + step) ** -0.5, (1 + step) ** 0.5)
         ]
         own = np.flatnonzero(schema.real_rows(encoded))
-        of_set = np.searchsorted(encoded.offsets, own, "right") - 1
-        parts = np.cumsum(encoded.sizes[of_set]) // ROWS_AT_A_TIME
-        for some in np.split(np.arange(len(own)), np.flatnonzero(np.diff(parts)) + 1):
-            low, high = (
-                estimator.row_log_probabilities(_with_each(encoded, own[some], end.items)).astype(
-                    np.float64
-                )
-                for end in ends
-            )
-            sets, sizes = of_set[some], encoded.sizes[of_set[some]]
+        for one in one_by_one(estimator, encoded, own, [end.items[own] for end in ends]):
+            low, high = one.logs
             change = (high - low) / np.log1p(step) if relative else np.exp(high) - np.exp(low)
-            change[np.repeat(np.isnan(x[some]), sizes)] = np.nan
-            causes = np.repeat(own[some] - encoded.offsets[sets], sizes)
-            of_rows = np.repeat(sets_before + sets, sizes)
-            pairs.put(of_rows, positions(offsets_of(sizes)), causes, change)
+            change[np.repeat(np.isnan(x[one.some]), one.sizes)] = np.nan
+            causes = np.repeat(own[one.some] - encoded.offsets[one.sets], one.sizes)
+            of_rows = np.repeat(sets_before + one.sets, one.sizes)
+            pairs.put(of_rows, positions(offsets_of(one.sizes)), causes, change)
         sets_before, rows_before = sets_before + len(encoded), rows_before + len(logs)
     return Responses(pairs, probability)
-
-
-def _with_each(
-    encoded: Encoded, rows: Int[np.ndarray, " copies"], changed: Float[np.ndarray, "rows d"]
-) -> Encoded:
-    """For each of these rows, a copy of its set in which it is as in ``changed``."""
-    sets = np.searchsorted(encoded.offsets, rows, "right") - 1
-    sizes = encoded.sizes[sets]
-    offsets = offsets_of(sizes)
-    items = encoded.items[rows_of(encoded.offsets[sets], sizes)]
-    items[offsets[:-1] + rows - encoded.offsets[sets]] = changed[rows]
-    return Encoded(items, encoded.context[sets], offsets, None, None)
 
 
 def _slopes(

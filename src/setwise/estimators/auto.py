@@ -21,6 +21,7 @@ from setwise.choices import Choices, Encoded, Encoding, Schema
 from setwise.estimators.base import FEWEST_SETS, Estimator, held_out, warn_if_perfect
 from setwise.estimators.boosting import CERTAIN, BoostedLogit, tree_skeleton
 from setwise.estimators.logit import MNL, ConvexLogit, LinearContextLogit, WithinSetMNL
+from setwise.estimators.monotone import is_monotone
 from setwise.estimators.networks import SDA, SDA_KINDS
 from setwise.metrics.measures import numbered
 from setwise.models import ZOO, BoostedTrees, Ensemble, Model, Sizes
@@ -79,6 +80,8 @@ NETWORKS: Mapping[str, Any] = {
     "ensemble": 4,
 }
 """The members of SDA's ensemble that add something to trees."""
+
+UNBOUND = "Networks and logits with context were left out: they cannot guarantee monotone=."
 
 KINDS = (*LOGITS, "trees", "trees_alone", *(kind.blueprint for kind in SDA_KINDS.values()))
 """What a member can be, for a model file."""
@@ -198,6 +201,10 @@ class Auto(Estimator):
     Args:
         time_budget: seconds that ``fit`` may take; None sets no limit. With little time members
             stop early, and networks are left out; :meth:`summary` says so.
+        monotone: by item column, 1 if the probability of an item must not fall where its value
+            rises, and -1 if it must not rise: ``monotone={"price": -1}``. Only members that
+            guarantee this take part, so that their mixture does too: the MNL, with bounds, and the
+            trees. The logits with context and the networks are left out.
         seed: of networks, trees, folds and samples.
 
     Fitted attributes: ``members_`` (:class:`AutoMember`: name, weight, NLL alone, seconds),
@@ -211,7 +218,9 @@ class Auto(Estimator):
     1.0
     """
 
-    CHECKS: ClassVar = {"time_budget": optional(number(above=0)), "seed": seed}
+    CHECKS: ClassVar = {
+        "time_budget": optional(number(above=0)), "monotone": is_monotone, "seed": seed,
+    }  # fmt: skip
 
     members_: list[AutoMember]
     validation_nll_: float
@@ -219,8 +228,15 @@ class Auto(Estimator):
     interrupted_: bool
     left_out_: str
 
-    def __init__(self, *, time_budget: int | float | None = None, seed: int = 0):
+    def __init__(
+        self,
+        *,
+        time_budget: int | float | None = None,
+        monotone: Mapping[str, int] | None = None,
+        seed: int = 0,
+    ):
         self.time_budget = time_budget
+        self.monotone = monotone
         self.seed = seed
 
     def _fit(
@@ -240,10 +256,11 @@ class Auto(Estimator):
             choices, validation = self.parts_of_fit(choices)
         schema, seen = Schema.learn(choices)
         parts = _parts(schema, seen, validation, self.seed)
-        self.interrupted_, self.left_out_ = False, ""
+        self.interrupted_, self.left_out_ = False, UNBOUND if self.monotone else ""
         candidates = list(self._solved(schema, parts))
         candidates += self._boosted(schema, parts, begun, end, progress)
-        candidates += self._trained(parts, end, checkpoint, progress)
+        if not self.monotone:
+            candidates += self._trained(parts, end, checkpoint, progress)
         self.schema_ = schema
         self._weigh(candidates, parts)
 
@@ -258,12 +275,14 @@ class Auto(Estimator):
         products = len(schema.item_names) * (schema.width + 1)
         rows = max(len(part.small[0].items) for part in parts)
         for name, logit in LOGITS.items():
+            if self.monotone and logit is not MNL:
+                continue
             if name == "lcl" and (products > MOST_PRODUCTS or rows * products > MOST_NUMBERS):
                 continue
             begun, models, log_p = time.monotonic(), [], []
             for part in parts:
                 train, valid = part.small
-                estimator = logit()
+                estimator = MNL(monotone=self.monotone) if logit is MNL else logit()
                 log_p.append(estimator.solve(schema, train, valid))
                 models.append(estimator.model_)
             yield Candidate(name, name, models, np.concatenate(log_p), time.monotonic() - begun)
@@ -277,12 +296,13 @@ class Auto(Estimator):
         progress: bool | None,
     ) -> Iterator[Candidate]:
         """Boosted trees of several settings."""
-        no_networks = end - begun < TO_COMPILE / (1 - FOR_TREES)
+        no_networks = bool(self.monotone) or end - begun < TO_COMPILE / (1 - FOR_TREES)
         share = (1.0 if no_networks else FOR_TREES) * (end - begun) if end < np.inf else np.inf
         left = len(TREES) * len(parts)
         fewest = min(len(part.small[0].items) for part in parts)
         if fewest < FEWEST_ROWS:
-            self.left_out_ = f"Trees were left out: they need at least {FEWEST_ROWS} rows."
+            why = f"Trees were left out: they need at least {FEWEST_ROWS} rows."
+            self.left_out_ = f"{self.left_out_} {why}".strip()
             return
 
         def grow(name: str, progress: bool | None) -> Candidate:
@@ -293,7 +313,7 @@ class Auto(Estimator):
                 deadline = now + max(begun + share - now, 0.0) / left if end < np.inf else np.inf
                 left -= 1
                 train, valid = part.small
-                estimator = BoostedLogit(seed=self.seed, **TREES[name])
+                estimator = BoostedLogit(monotone=self.monotone, seed=self.seed, **TREES[name])
                 with round_bar(name, estimator.rounds, progress) as on_round:
                     log_p.append(estimator.learn(schema, train, valid, deadline, on_round).log_p)
                 models.append(estimator.model_)

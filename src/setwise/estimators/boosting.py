@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from setwise import _segments
-from setwise._arguments import by_name, flag, number, one_of, optional, seed, shown, whole
+from setwise._arguments import flag, number, one_of, seed, whole
 from setwise._errors import InputError
 from setwise._tensorfile import named_arrays, with_arrays
 from setwise._tree_view import TreeView
@@ -18,6 +18,7 @@ from setwise._trees import Trees
 from setwise.choices import Choices, Encoded, Schema
 from setwise.estimators.base import FEWEST_SETS, Estimator, warn_if_perfect
 from setwise.estimators.basic import chosen_of, shares, temperature
+from setwise.estimators.monotone import encoded_signs, is_monotone
 from setwise.metrics import Ranks
 from setwise.models import BoostedTrees
 from setwise.scoring.model_file import Artifact
@@ -32,12 +33,6 @@ FITTED_LOGIT = ("best_round", "history", "importances")
 CERTAIN = 0.01  # nats per choice
 OF_TREES = "trees/"
 """What names of arrays begin with in a model file."""
-
-
-def _sign(name: str, value: Any) -> None:
-    """1 or -1."""
-    if isinstance(value, bool) or value not in (1, -1):
-        raise InputError(f"{name} must be 1 or -1, not {shown(value)}")
 
 
 class BoostedLogit(Estimator):
@@ -88,7 +83,7 @@ class BoostedLogit(Estimator):
         "l2": number(least=0),
         "columns": number(above=0, most=1),
         "random_splits": flag,
-        "monotone": optional(by_name(_sign)),
+        "monotone": is_monotone,
         "patience": whole(),
         "threads": whole(0),
         "seed": seed,
@@ -169,7 +164,7 @@ class BoostedLogit(Estimator):
     ) -> Boosted:
         """Learn from encoded sets; ``deadline`` and ``on_round`` as in boosting."""
         view = tree_view(schema, self.within_set)
-        monotone = _columns_of(self.monotone or {}, schema)
+        monotone = encoded_signs(self.monotone, schema)
         with _lightgbm_errors(self.min_rows):
             found = boost(train, valid, view, self.boosting, monotone, deadline, on_round)
         self.schema_, self.best_round_, self.history_ = schema, found.best_round, found.history
@@ -213,28 +208,6 @@ def tree_skeleton(
     """The trees of a file's arrays, with shapes in their place: to be filled, then checked."""
     view = tree_view(schema, within_set)
     return BoostedTrees.skeleton(arrays, view.own, view.categories, view.within)
-
-
-def _columns_of(monotone: Mapping[str, int], schema: Schema) -> dict[int, int]:
-    """Constraints by encoded column; a name is that of a number among the items."""
-    found: dict[int, int] = {}
-    begin, numbers = 0, []
-    for one in schema.model_items:
-        names = (one.feature.column, one.names[0])
-        if one.kind == "number":
-            numbers.append(one.feature.column)
-            for name in names:
-                if name in monotone:
-                    found[begin] = int(monotone[name])
-            monotone = {name: sign for name, sign in monotone.items() if name not in names}
-        begin += len(one.names)
-    if monotone:
-        quoted = ", ".join(f"'{name}'" for name in monotone)
-        raise InputError(
-            f"monotone= names {quoted}; it takes columns of numbers among the items: "
-            f"{', '.join(numbers) or 'there are none'}"
-        )
-    return found
 
 
 class LambdaMART(Estimator):

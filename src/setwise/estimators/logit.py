@@ -1,7 +1,7 @@
 """Logits that are linear in their columns, solved exactly: MNL, with set means, within sets."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +17,13 @@ from setwise._tensorfile import with_arrays
 from setwise.choices import Choices, Encoded, Schema, Utility
 from setwise.estimators.base import Estimator, fitted, held_out, is_choices, trainable
 from setwise.estimators.maximum_likelihood import (
+    BOUND,
     FIXED,
     LEAST,
     STATISTICS,
     Estimated,
     Remarks,
+    about_bounds,
     about_penalty,
     check_identified,
     fixed_coefficients,
@@ -34,9 +36,11 @@ from setwise.estimators.maximum_likelihood import (
     with_utility,
     without_context,
 )
+from setwise.estimators.monotone import encoded_signs, is_monotone
 from setwise.estimators.summary import reasons
+from setwise.training.bounded import bounded
 from setwise.training.covariances import Resampling, logit_climb
-from setwise.training.newton import Optimum, few_threads, maximise, penalised
+from setwise.training.newton import Optimum, few_threads, maximise
 from setwise.training.penalties import by_leave_one_out, by_validation
 
 if TYPE_CHECKING:
@@ -68,6 +72,7 @@ class ConvexLogit(Estimated):
     l2_: float
     note = ""
     utility: str | Utility | None = None
+    monotone: Mapping[str, int] | None = None
 
     def __init__(self, l2: int | float | Literal["validation", "loo"] = 0.0):
         self.l2 = l2
@@ -102,12 +107,14 @@ class ConvexLogit(Estimated):
         no maximum.
         """
         l2 = self._strength(choices, validation, schema, data, scale)
-        first = optimum = penalised(data, l2)
-        check_identified(schema.item_names, first.identified)
+        signs = self._signs(schema)
+        first, held = bounded(data, l2, signs)
+        optimum = first
+        check_identified(schema.item_names, first.identified | held)
         has_maximum = first.converged and not first.separation
         if l2 == 0 and not has_maximum:
             l2 = by_leave_one_out(data, choices.group, LEAST)
-            optimum = penalised(data, l2)
+            optimum, held = bounded(data, l2, signs)
         self.schema_, self.l2_ = schema, l2
         self.coef_ = optimum.coefficients / scale
         self.identified_ = optimum.identified
@@ -120,6 +127,7 @@ class ConvexLogit(Estimated):
         if optimum.relations:
             real = data.items[schema.real_rows(data)]
             self.dropped_ = reasons(self.feature_names_, real, optimum.relations)
+        self.dropped_ |= {self.feature_names_[place]: BOUND for place in np.flatnonzero(held)}
         for place, value in fixed_coefficients(schema).items():
             self.coef_[place] = value
             self.dropped_[self.feature_names_[place]] = FIXED
@@ -167,10 +175,21 @@ class ConvexLogit(Estimated):
         self.schema_ = schema
         with few_threads(x.shape[1]):
             self.l2_ = by_validation(data, judged)
-            best = penalised(data, self.l2_).coefficients
-        self.coef_ = best / scale
-        log_p = _segments.log_softmax(judged.items @ best, valid.offsets)
+            best, _ = bounded(data, self.l2_, self._signs(schema))
+        self.coef_ = best.coefficients / scale
+        log_p = _segments.log_softmax(judged.items @ best.coefficients, valid.offsets)
         return log_p[valid.offsets[:-1] + valid.chosen]
+
+    def _signs(self, schema: Schema) -> dict[int, int]:
+        """The signs that coefficients must have, by the place of their column."""
+        signs = encoded_signs(self.monotone, schema)
+        for place, value in fixed_coefficients(schema).items():
+            if signs.get(place, 0) * value < 0:
+                raise InputError(
+                    f"the coefficient of '{schema.item_names[place]}' is fixed at {value:g}, which "
+                    "has the sign that monotone= forbids; change one of them"
+                )
+        return signs
 
     @property
     @abstractmethod
@@ -198,7 +217,10 @@ class ConvexLogit(Estimated):
         return other
 
     def _remarks(self) -> Remarks:
-        notes = (self.note, self._about_context(), about_penalty(self.l2_, self.l2 != 0))
+        notes = (
+            self.note, self._about_context(), about_penalty(self.l2_, self.l2 != 0),
+            about_bounds(self.dropped_),
+        )  # fmt: skip
         return Remarks(self.dropped_, "\n".join(filter(None, notes)))
 
     def _resampling(self, choices: Choices) -> Resampling:
@@ -263,7 +285,14 @@ class MNL(ConvexLogit):
             ``setwise.training.penalties.GRID`` (0.1 to 10,000) with the best NLL on the
             validation part. Without one, a fifth of the sets (whole groups, where a group column
             was read) decides, and the model is then fitted to all sets. "loo" takes the value
-            with the best approximate leave-one-out NLL, one Newton step per set (or group).
+            with the best approximate leave-one-out NLL, one Newton step per set (or group). Both
+            choose it without the bounds of ``monotone``.
+        monotone: by item column, 1 if the probability of an item must not fall where its value
+            rises, and -1 if it must not rise: ``monotone={"price": -1}``. The coefficient, or those
+            of all terms of a utility that contain the column, are kept from having the other sign,
+            and the fit is the exact optimum under these bounds. A coefficient at its bound is 0
+            and has no standard error; the standard errors of the others are for the case that it
+            stays there. A term such as ``price:income``, which need not go one way, is refused.
 
     With a penalty, columns that are combinations of others within sets have coefficients too; only
     columns that never differ within a set are dropped.
@@ -286,16 +315,18 @@ class MNL(ConvexLogit):
     ['cost', 'log1p(ivt)']
     """
 
-    CHECKS: ClassVar = {"utility": is_utility, **ConvexLogit.CHECKS}
+    CHECKS: ClassVar = {"utility": is_utility, "monotone": is_monotone, **ConvexLogit.CHECKS}
     TAKES_FIXED: ClassVar = True
 
     def __init__(
         self,
         utility: str | Utility | None = None,
         l2: int | float | Literal["validation", "loo"] = 0.0,
+        monotone: Mapping[str, int] | None = None,
     ):
         super().__init__(l2)
         self.utility = utility
+        self.monotone = monotone
 
     @property
     def satisfies_iia(self) -> bool:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from setwise.training.separation import Separation
 
 FIXED = "fixed: given, not estimated"
+BOUND = "at its bound: monotone= allows no other sign"
 is_utility = optional(instance((str, Utility), "write a formula such as 'price + log(time)'"))
 """Check an argument that must be a formula, a :class:`setwise.Utility` or None."""
 
@@ -498,6 +499,16 @@ def about_penalty(l2: float, asked: bool) -> str:
         f"{none}Estimates are penalised (l2={l2:g}), which draws them towards 0.\n"
         "Standard errors leave this bias out, so that z and p are not classical tests. AIC and "
         "BIC count every coefficient in full."
+    )
+
+
+def about_bounds(dropped: Mapping[str, str]) -> str:
+    """What coefficients at a bound mean for standard errors; empty if there are none."""
+    if BOUND not in dropped.values():
+        return ""
+    return (
+        "Coefficients at their bound have no standard error; those of the others are for the case "
+        "that these stay there.\nLikelihood ratios of such a fit are not chi-squared."
     )
 
 

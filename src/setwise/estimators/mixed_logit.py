@@ -18,7 +18,9 @@ from setwise._tensorfile import with_arrays
 from setwise.choices import Choices, Encoded, Schema, Utility
 from setwise.estimators.known_people import KnowsPeople, Points, Posterior
 from setwise.estimators.maximum_likelihood import (
+    BOUND,
     Remarks,
+    about_bounds,
     check_identified,
     is_utility,
     people_of,
@@ -29,12 +31,14 @@ from setwise.estimators.maximum_likelihood import (
     with_utility,
     without_context,
 )
+from setwise.estimators.monotone import is_monotone
 from setwise.estimators.scikit_learn import warn_of_convergence
 from setwise.estimators.summary import reasons
 from setwise.estimators.taste_columns import TasteColumns
 from setwise.models.mixtures import Mixture
 from setwise.scoring.model_file import Artifact
 from setwise.training import Optimum, maximise
+from setwise.training.bounded import climbed_within
 from setwise.training.covariances import Resampling
 from setwise.training.draws import SAMPLINGS, STANDARD, standard_draws
 from setwise.training.growing import FIRST, MOST, MOST_NUMBERS, SETTLED, Grown, grown
@@ -44,6 +48,7 @@ from setwise.training.simulated import Simulated, tastes
 NODES = 256  # points of the distribution of tastes that predictions average over
 POPULATION = 4096  # points of the distribution, where it is drawn or averaged for people to read
 MOST_SAVED = 10**7  # draws that a model file may ask for
+Parameters = Float[np.ndarray, " p"]
 COMPONENT = "0: an error component"
 NO_SPREAD = "its column has no coefficient of its own"
 
@@ -88,6 +93,12 @@ class MixedLogit(KnowsPeople):
             Weeks 2005): V = -scale (price - < wtp, x >). The coefficients of the other columns,
             and their distributions, are what people pay for one more. The price coefficient
             -scale is "-lognormal", or one for all people.
+        monotone: by item column, 1 if the probability of an item must not fall where its value
+            rises, and -1 if it must not rise: ``monotone={"price": -1}``. It holds for every
+            person: a random coefficient that is named there must be "lognormal" (1) or "-lognormal"
+            (-1), which it is by default, and one for all people is kept within its bound. A bound
+            on the mean of a normal coefficient would leave some people with the other sign, and is
+            not offered.
         seed: of the draws.
 
     Fitted attributes: ``coef_`` (the locations, in the table's units; the mean where a
@@ -106,7 +117,7 @@ class MixedLogit(KnowsPeople):
     CHECKS: ClassVar = {
         "random": optional(by_name(one_of(*STANDARD), least=0)), "correlated": flag,
         "draws": or_word("auto", whole()), "sampling": one_of(*SAMPLINGS), "utility": is_utility,
-        "wtp_space": optional(text), "seed": check_seed,
+        "wtp_space": optional(text), "monotone": is_monotone, "seed": check_seed,
     }  # fmt: skip
     TAKES_WORST: ClassVar = True
     ARRAYS = ("coef", "cholesky", "signs", "identified")
@@ -126,6 +137,7 @@ class MixedLogit(KnowsPeople):
         sampling: str = "halton",
         utility: str | Utility | None = None,
         wtp_space: str | None = None,
+        monotone: Mapping[str, int] | None = None,
         seed: int = 0,
     ):
         self.random = random
@@ -134,6 +146,7 @@ class MixedLogit(KnowsPeople):
         self.sampling = sampling
         self.utility = utility
         self.wtp_space = wtp_space
+        self.monotone = monotone
         self.seed = seed
 
     def _fit(
@@ -152,7 +165,7 @@ class MixedLogit(KnowsPeople):
         mnl = maximise(replace(data, items=means))
         check_identified(schema.item_names, mnl.identified)
         data.items[:, columns.logged & ~mnl.identified] = 0
-        solved = self._climbed(data, _people(choices), mnl)
+        solved, held = self._climbed(data, _people(choices), mnl)
         found = solved.found
         self.draws_, self.moved_ = solved.draws, solved.moved
         rows, places = columns.entries
@@ -167,6 +180,7 @@ class MixedLogit(KnowsPeople):
         self.converged_ = found.converged and not mnl.separation
         real = means[schema.real_rows(data)]
         self.dropped_ = self._without_estimate(reasons(schema.item_names, real, mnl.relations))
+        self.dropped_ |= dict.fromkeys(held, BOUND)
         assert isinstance(solved.likelihood, Simulated)
         self._keep_covariances(choices, data, solved.likelihood, found)
         self.__dict__.pop("model_", None)
@@ -194,7 +208,9 @@ class MixedLogit(KnowsPeople):
     @property
     def _columns(self) -> TasteColumns:
         """The columns of the fitted schema, and their distributions."""
-        return TasteColumns.of(self.schema_, self.random, self.correlated, self.wtp_space)
+        return TasteColumns.of(
+            self.schema_, self.random, self.correlated, self.wtp_space, self.monotone
+        )
 
     def _likelihood(self, data: Encoded, people: Int[np.ndarray, " sets"], draws: int) -> Simulated:
         _check_weights(data, people)
@@ -204,8 +220,10 @@ class MixedLogit(KnowsPeople):
     def _standard_draws(self, people: int, draws: int) -> Float32[np.ndarray, "people k draws"]:
         return standard_draws(self._columns.kinds, people, draws, self.sampling, self.seed)
 
-    def _climbed(self, data: Encoded, people: Int[np.ndarray, " sets"], mnl: Optimum) -> Grown:
-        """The maximum, with as many draws as were asked for or are needed."""
+    def _climbed(
+        self, data: Encoded, people: Int[np.ndarray, " sets"], mnl: Optimum
+    ) -> tuple[Grown, list[str]]:
+        """The maximum, with as many draws as were asked for or are needed; columns at a bound."""
         start, self.identified_, unit = self._columns.start(mnl, data)
         random = len(self._columns.kinds)
         if not random:  # all draws would be the same
@@ -214,10 +232,17 @@ class MixedLogit(KnowsPeople):
             first, most = FIRST, min(MOST, MOST_NUMBERS // (random * (int(people.max()) + 1)))
         else:
             first = most = int(self.draws)
-        return grown(
-            lambda draws: self._likelihood(data, people, draws), start, self.identified_, unit,
-            first, 1 if mnl.separation else most,
-        )  # fmt: skip
+
+        def climbed(start: Parameters, free: Bool[np.ndarray, " p"]) -> Grown:
+            return grown(
+                lambda draws: self._likelihood(data, people, draws), start, free, unit, first,
+                1 if mnl.separation else most,
+            )  # fmt: skip
+
+        bounds = self._columns.bounds
+        solved, held = climbed_within(climbed, start, self.identified_, unit, bounds)
+        self.identified_ = self.identified_ & ~held
+        return solved, [self.schema_.item_names[place] for place in np.flatnonzero(held)]
 
     @property
     def feature_names_(self) -> list[str]:
@@ -264,7 +289,7 @@ class MixedLogit(KnowsPeople):
             f"'{self.wtp_space}'; its own coefficient is that of utility."
         )  # fmt: skip
         note = self._said_draws() if self._columns.kinds else ""
-        lines = (space, note, without_context(self.schema_))
+        lines = (space, note, without_context(self.schema_), about_bounds(self.dropped_))
         return Remarks(self.dropped_, "\n".join(filter(None, lines)))
 
     def _said_draws(self) -> str:

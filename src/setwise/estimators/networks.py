@@ -14,6 +14,7 @@ from setwise._arguments import Check, each, flag, number, one_of, optional, or_w
 from setwise._errors import InputError
 from setwise.choices import Encoded, Schema
 from setwise.estimators.logit import MNL
+from setwise.estimators.monotone import encoded_signs, is_monotone
 from setwise.estimators.trained import TrainedEstimator
 from setwise.models import ZOO, Blueprint, Model, Sizes
 from setwise.training import (
@@ -26,6 +27,7 @@ from setwise.training import (
     select,
 )
 from setwise.training.population_plan import in_memory
+from setwise.training.slopes import Slopes
 
 RANKNET = Options(objective="pairwise", stop_on="accuracy")
 PAPER = Training(learning_rate=1e-3, dropout=0.1)
@@ -218,6 +220,13 @@ class SDA(TrainedEstimator):
         kinds: the kinds of members of an ensemble ("pieces", "straight" and "fine"). Those in fine
             pieces cost most to score; kinds=("pieces", "straight") with ensemble=4 leaves them
             out. Only for within_set=True; a single model is of the first kind.
+        monotone: by item column, 1 if the probability of an item should not fall where its value
+            rises, and -1 if it should not rise: ``monotone={"price": -1}``. Training is penalised
+            for steps that go the other way (:mod:`setwise.training.slopes`). **This is no
+            guarantee**: :func:`setwise.audit` measures what is left. ``MNL``, ``MixedLogit``,
+            ``BoostedLogit`` and ``Auto`` guarantee it.
+        monotone_strength: of that penalty: nats per choice, where half a standard deviation of a
+            column moves log P the wrong way by a half.
         ensemble: how many models to average. They come in rounds: a round has one kind, one seed,
             and one member per weight decay. :meth:`member_names` lists them.
         seed: of the initial weights, the order of the sets and dropout.
@@ -236,6 +245,8 @@ class SDA(TrainedEstimator):
         "components": whole(),
         "weight_decays": optional(or_word("auto", each(number(least=0)))),
         "kinds": each(one_of(*SDA_KINDS)),
+        "monotone": is_monotone,
+        "monotone_strength": number(above=0),
     }
 
     def __init__(
@@ -250,6 +261,8 @@ class SDA(TrainedEstimator):
         training: Training = Training(),  # noqa: B008 (frozen)
         weight_decays: Sequence[float] | Literal["auto"] | None = "auto",
         kinds: Sequence[str] = tuple(SDA_KINDS),
+        monotone: Mapping[str, int] | None = None,
+        monotone_strength: int | float = 3.0,
         ensemble: int = 6,
         seed: int = 0,
     ):
@@ -262,6 +275,8 @@ class SDA(TrainedEstimator):
         self.training = training
         self.weight_decays = weight_decays
         self.kinds = kinds
+        self.monotone = monotone
+        self.monotone_strength = monotone_strength
         self.ensemble = ensemble
         self.seed = seed
 
@@ -306,6 +321,10 @@ class SDA(TrainedEstimator):
         given = self.training.batch_size is not None or not self.within_set
         return Options(learning_rate=3e-3, least_steps=1 if given else LEAST_STEPS)
 
+    def slopes(self, schema: Schema) -> Slopes | None:
+        signs = encoded_signs(self.monotone, schema)
+        return Slopes(tuple(signs.items()), float(self.monotone_strength)) if signs else None
+
     def set_training(self, **options: Any) -> TrainedEstimator:
         """Change some options of training; a weight decay then holds for all members."""
         if options.get("weight_decay") is not None:
@@ -321,7 +340,7 @@ class SDA(TrainedEstimator):
             return super().weighed(schema, models, task)
         train, valid = map(in_memory, task)
         size = self.training_options.sets_per_step(len(train))
-        logit, log_p = MNL(), chosen_log_probabilities(models, valid, size)
+        logit, log_p = MNL(monotone=self.monotone), chosen_log_probabilities(models, valid, size)
         of_logit = logit.solve(schema, train, valid)
         weights = beyond_chance(
             np.vstack([of_logit, log_p]),

@@ -1,7 +1,7 @@
 """The columns of a mixed logit: which coefficients are random, and what each parameter means."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -9,12 +9,14 @@ from jaxtyping import Bool, Float, Int
 from setwise import _segments
 from setwise._errors import InputError
 from setwise.choices import Encoded, Schema
+from setwise.estimators.monotone import encoded_signs
 from setwise.training import Optimum
 from setwise.training.simulated import TasteLayout
 
 SPREAD = 0.3  # where the search starts: utilities of one column differ by so much
 LEAST = 0.1  # the smallest coefficient, in the same units, that a log-normal one starts from
 SIGNS: Mapping[str, int] = {"lognormal": 1, "-lognormal": -1}
+OF_SIGN = {sign: kind for kind, sign in SIGNS.items()}
 CORRELATED = ("normal", "lognormal", "-lognormal", "component")
 WIDTHS = ("uniform", "triangular")
 
@@ -36,6 +38,8 @@ class TasteColumns:
     """Their distributions."""
     correlated: bool
     price: int | None
+    bounds: Mapping[int, int] = field(default_factory=dict)
+    """The sign that a coefficient which is one for all people must have, by its place."""
 
     @classmethod
     def of(
@@ -44,15 +48,25 @@ class TasteColumns:
         random: Mapping[str, str] | None,
         correlated: bool,
         wtp_space: str | None,
+        monotone: Mapping[str, int] | None = None,
     ) -> "TasteColumns":
         """What the arguments of a mixed logit say; a category stands for all its columns."""
+        signs = _signs(schema, monotone, wtp_space)
         names = list(schema.item_names)
         price = None if wtp_space is None else _price(wtp_space, names)
         if random is None:
             found = dict.fromkeys(range(len(names)), "normal")
             found |= {} if price is None else {price: "-lognormal"}
+            found |= {place: OF_SIGN[sign] for place, sign in signs.items()}
         else:
             found = _random(schema, random, correlated)
+        for place, sign in signs.items():
+            if found.get(place, OF_SIGN[sign]) != OF_SIGN[sign]:
+                raise InputError(
+                    f"random['{names[place]}'] is \"{found[place]}\": some people have the "
+                    f'sign that monotone= forbids; use "{OF_SIGN[sign]}", or leave it out of '
+                    "random= for one coefficient for all people"
+                )
         if price is not None and found.get(price, "-lognormal") != "-lognormal":
             raise InputError(
                 f"random['{wtp_space}'] is \"{found[price]}\", but in willingness-to-pay space the "
@@ -61,7 +75,8 @@ class TasteColumns:
             )
         places = tuple(sorted(found))
         kinds = tuple(found[one] for one in places)
-        return cls(names, schema.item_scales, places, kinds, correlated, price)
+        bounds = {place: sign for place, sign in signs.items() if place not in found}
+        return cls(names, schema.item_scales, places, kinds, correlated, price, bounds)
 
     @property
     def entries(self) -> tuple[Int[np.ndarray, " s"], Int[np.ndarray, " s"]]:
@@ -162,6 +177,18 @@ class TasteColumns:
             beta = min(float(at[price]), -least)
         own = np.arange(len(at)) == price
         return np.where(own, beta, -at / beta), np.where(own, unit, unit / abs(beta))
+
+
+def _signs(
+    schema: Schema, monotone: Mapping[str, int] | None, wtp_space: str | None
+) -> dict[int, int]:
+    if monotone and wtp_space is not None:
+        raise InputError(
+            "monotone= is for coefficients of utility, and in willingness-to-pay space they are "
+            'products; give distributions that keep their sign instead, such as random={"time": '
+            '"-lognormal"}'
+        )
+    return encoded_signs(monotone, schema)
 
 
 def _random(schema: Schema, random: Mapping[str, str], correlated: bool) -> dict[int, str]:

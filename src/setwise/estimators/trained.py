@@ -6,6 +6,7 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -44,6 +45,7 @@ from setwise.training import (
     worse_than_guessing,
 )
 from setwise.training.progress import training_bar
+from setwise.training.slopes import Slopes
 
 CERTAIN = 0.01  # nats per choice
 NESTED = "training__"
@@ -148,6 +150,15 @@ class TrainedEstimator(Estimator):
         options = self.training_options
         return [Member(options, int(self.seed) + number, task) for number in range(self.ensemble)]
 
+    def slopes(self, schema: Schema) -> Slopes | None:
+        """Slopes to penalise where they go the wrong way, in the columns of a fitted schema."""
+        return None
+
+    def members_on(self, schema: Schema, task: int = 0) -> list[Member]:
+        """:meth:`members`, with the slopes that they are to have in the columns of a schema."""
+        slopes = self.slopes(schema)
+        return [replace(one, slopes=slopes) for one in self.members(task)]
+
     def _fit(
         self,
         choices: Choices,
@@ -161,7 +172,7 @@ class TrainedEstimator(Estimator):
         schema, seen = Schema.learn(choices, worst=True)
         valid = schema.over(validation, worst=True)
         task = Task(resident_or_streamed(seen), resident_or_streamed(valid))
-        members = self.members()
+        members = self.members_on(schema)
         fits: list[Fit | None]
         with training_bar(type(self).__name__, members, progress) as bar:
             try:
@@ -344,7 +355,11 @@ def fit_together(
         Task(seen.encoded(), schema.encode(sets, worst=True))
         for (schema, seen), sets in zip(learned, valid, strict=True)
     ]
-    members = [member for task, one in enumerate(fitted) for member in one.members(task)]
+    members = [
+        member
+        for task, (one, (schema, _)) in enumerate(zip(fitted, learned, strict=True))
+        for member in one.members_on(schema, task)
+    ]
     fits = fit_population(blueprint, sizes, tasks, members)
     check_fits(members, fits, name_tasks=True)
     made = iter(fits)

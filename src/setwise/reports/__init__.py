@@ -1,5 +1,6 @@
 """Results as pages, pictures and plots."""
 
+from setwise.reports.audit import write_audit
 from setwise.reports.comparison import write_report
 from setwise.reports.decoy import DecoyMap, decoy_map, decoy_picture
 from setwise.reports.effects import TrialEffects, trial_effects, trials_picture
@@ -19,6 +20,7 @@ __all__ = [
     "trial_effects",
     "trials_picture",
     "tuning_history",
+    "write_audit",
     "write_explanation",
     "write_iia_report",
     "write_report",

@@ -28,6 +28,7 @@ from setwise.models.model import COMPILED_TO_RUN_ONCE
 from setwise.training.device import DeviceData, gather, set_scores
 from setwise.training.options import OBJECTIVES
 from setwise.training.processes import AXIS
+from setwise.training.slopes import Slopes, wrong_slopes
 
 # On one long vector: a program with one operation, not one per array of weights, compiles fast.
 ADAM = optax.flatten(optax.scale_by_adam())
@@ -57,6 +58,7 @@ class EpochProgram(NamedTuple):
     idle: bool = False  # steps may be idle with one bucket too
     gaps: bool = False  # a batch may be empty where those of others are not
     together: int | None = None  # sets per batch over all processes, if each has a share
+    slopes: Slopes | None = None  # penalise those that go the wrong way
 
 
 class EpochBatches(NamedTuple):
@@ -242,7 +244,8 @@ def _train_one(
         def on_bucket(width: int) -> Callable[[Any], tuple[Model, Array]]:
             def gradient(arrays: Any) -> tuple[Model, Array]:
                 model = eqx.combine(arrays, static).model
-                return _gradient(model, data, (sets, places), width, program, hyper, noise)
+                batch = sets, places, position
+                return _gradient(model, data, batch, width, program, hyper, noise)
 
             return gradient
 
@@ -272,14 +275,14 @@ def _idle(arrays: Any) -> tuple[Any, Array]:
 def _gradient(
     model: Model,
     data: DeviceData,
-    batch: tuple[Int[Array, " batch"], Int[Array, " batch"] | None],
+    batch: tuple[Int[Array, " batch"], Int[Array, " batch"] | None, Int[Array, ""]],
     width: int,
     program: EpochProgram,
     hyper: Hyper,
     noise: Key | None,
 ) -> tuple[Model, Float[Array, ""]]:
     """The gradient of a batch's mean weighted loss, and that loss; sets of -1 do not count."""
-    sets, places = batch
+    sets, places, turn = batch
     real = sets >= 0
     sets = jnp.maximum(sets, 0)
     items, present = gather(data, sets, width)
@@ -297,6 +300,9 @@ def _gradient(
             dropout = jax.vmap(lambda k: Dropout(k, keep))(keys)
             scores = set_scores(model.scores, data, sets, items, present, dropout)
         losses = jax.vmap(OBJECTIVES[program.objective])(scores, present, data.chosen[sets])
+        if program.slopes is not None:
+            numbers = jnp.arange(len(sets)) if places is None else places
+            losses += wrong_slopes(model, items, present, numbers, turn, program.slopes)
         return losses @ weight
 
     loss, gradient = eqx.filter_value_and_grad(mean_loss)(model)

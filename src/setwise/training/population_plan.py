@@ -19,6 +19,7 @@ from setwise.choices import Bucket, Encoded, Encoding, bucket
 from setwise.models import Blueprint, Model, Sizes
 from setwise.training.options import Options
 from setwise.training.processes import alone
+from setwise.training.slopes import Slopes
 
 # On a CPU a few models share the cost of each operation; more only overflow its caches. Measured:
 # `python benchmarks/population_speed.py`, section "Lanes" of benchmarks/RESULTS.md.
@@ -165,13 +166,15 @@ SomeRecipe = TypeVar("SomeRecipe", Blueprint, Recipe)
 class Member:
     """One model of a population: how it trains, its seed, and the number of its task.
 
-    ``blueprint`` is its recipe where that is not the population's.
+    ``blueprint`` is its recipe where that is not the population's. ``slopes`` are penalised where
+    they go the wrong way.
     """
 
     options: Options = field(default_factory=Options)
     seed: int = 0
     task: int = 0
     blueprint: Blueprint | None = None
+    slopes: Slopes | None = None
 
     def recipe(self, shared: SomeRecipe) -> SomeRecipe | Blueprint:
         """What its model is built from, where others have the shared one."""
@@ -229,7 +232,7 @@ class Population:
         options = member.options
         return (
             member.recipe(self.blueprint), self.batch_size(member), options.objective,
-            options.decoupled_weight_decay, self.widths(member.task),
+            options.decoupled_weight_decay, self.widths(member.task), member.slopes,
         )  # fmt: skip
 
     def widths(self, task: int) -> tuple[int, int]:

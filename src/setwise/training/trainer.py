@@ -91,6 +91,7 @@ class Trainer:
         self._program = EpochProgram(
             first.objective, self._source.widths, first.decoupled_weight_decay, self._source.idle,
             self._source.gaps, self._source.batch_size if self.group.size > 1 else None,
+            population.members[layout.members[0]].slopes,
         )  # fmt: skip
         self._compiling: threading.Thread | None = None
 
@@ -244,7 +245,10 @@ class Trainer:
     def checkpoint(self, path: Path, start: TrainingProgress) -> CheckpointFile:
         """The file that keeps the progress of these members."""
         members, tasks = self.population.members, self.population.tasks
-        settings = [[asdict(members[n].options), members[n].seed] for n in self.layout.members]
+        some = [members[n] for n in self.layout.members]
+        settings = [
+            [asdict(one.options), one.seed, *([one.slopes] if one.slopes else [])] for one in some
+        ]
         data = [part for stream in self.layout.streams for part in tasks[stream.task]]
         return CheckpointFile(path, checkpoint.fingerprint(start.state.model, data, settings))
 

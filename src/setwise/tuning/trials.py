@@ -123,7 +123,7 @@ class PopulationTrials:
         Repeated, a trial trains in the program that it had, so that it ends alike.
         """
         first = _network(group[0])
-        members = [_members(one) for one in group]
+        members = [_members(one, self._schemas[one.task]) for one in group]
         fits = iter(fit_population(
             first.blueprint, first.sizes(), self._tasks, [one for own in members for one in own],
             at_least=self._lanes(members), prune=prune, on_epoch=on_epoch,
@@ -192,12 +192,12 @@ def _network(one: Learner) -> TrainedEstimator:
     return one.estimator
 
 
-def _members(one: Learner) -> list[Member]:
+def _members(one: Learner, schema: Schema) -> list[Member]:
     """What a learner trains: every member with its own recipe, since others may have another."""
     estimator = _network(one)
     return [
         replace(member, blueprint=member.recipe(estimator.blueprint))
-        for member in estimator.members(one.task)
+        for member in estimator.members_on(schema, one.task)
     ]
 
 
