@@ -11,6 +11,7 @@ import {
   difference,
   doubtWords,
   goalWords,
+  originWords,
   proofWords,
   question,
   sides,
@@ -59,14 +60,24 @@ export class Improve {
     });
     element("improve-ask").addEventListener("click", () => this.#ask());
     element("improve-apply").addEventListener("click", () => this.#apply());
+    element("improve-open").addEventListener("click", () => this.#open());
+    element("improve-more").addEventListener("click", () =>
+      this.#unfold("improve-more", "improve-settings"),
+    );
     for (const id of CONTROLS)
       element(id).addEventListener("change", () => this.draw(this.session(), this.names));
   }
 
-  /** On a narrow screen the card is under the set that it changes, else above both columns. */
-  place(isNarrow) {
-    const before = isNarrow ? element("items").closest("section") : element("verdict");
-    if (before.nextElementSibling !== element("improve")) before.after(element("improve"));
+  /** Shows what a button controls, or hides it again. */
+  #unfold(button, part) {
+    element(part).hidden = !element(part).hidden;
+    element(button).setAttribute("aria-expanded", String(!element(part).hidden));
+  }
+
+  /** The button that opens the card asks at once. */
+  #open() {
+    this.#unfold("improve-open", "improve");
+    if (!element("improve").hidden && element("improve-result").hidden) this.#ask();
   }
 
   get #wish() {
@@ -107,7 +118,7 @@ export class Improve {
     const items = present(state);
     const goals = [
       ...items.map(({ name }) => [`item:${name}`, `more choose ${names.get(name)}`]),
-      ...axisColumns(this.model).map((one) => [`column:${one.name}`, `the expected ${fullLabel(one)} is highest`]),
+      ...axisColumns(this.model).map((one) => [`column:${one.name}`, `expected ${fullLabel(one)} is highest`]),
     ];
     options("improve-goal", goals, `item:${items.some(({ name }) => name === frame.selected) ? frame.selected : items[0].name}`);
     if (this.#size !== items.length) element("improve-low").value = element("improve-high").value = "";
@@ -192,8 +203,7 @@ export class Improve {
   #steps({ about, answer, leave, join, names }) {
     const fields = itemFields(this.model);
     const told = (values) => fields.map((field) => labelled(field, values)).join(" · ");
-    const from = ({ like, column, example }) =>
-      like ? `as ${names.get(like)}, with another ${column.label ?? column.name}` : `from example ${example}`;
+    const from = (one) => originWords(one, about.state, names);
     const share = (one) => percent(answer.probabilities[about.all.indexOf(one)]);
     const steps = [
       ...leave.map((item) => ["Leave out", `${names.get(item.name)}: ${told(item.values)}`, ""]),

@@ -6,11 +6,11 @@
  * many may join ("none", "one" or "several"), and the set has from `low` to `high` items.
  */
 
-import { fullLabel } from "./columns.js";
+import { fullLabel, labelOf } from "./columns.js";
 import { axisColumns } from "./frame.js";
 import { percent, points, rangeOf, short, snapped, stepOf } from "./numbers.js";
 import { isSure, spread } from "./spread.js";
-import { asRequest, itemColumns, joined, pick, present, removed } from "./state.js";
+import { asRequest, find, itemColumns, joined, pick, present, removed } from "./state.js";
 
 const STEP = 0.1; // of a column's range: so far is a near copy from its item
 const MOST_LEVELS = 6; // of a category, of which an item is copied with each
@@ -145,6 +145,16 @@ export function difference(goal, change) {
 /** What the goal counts, at the beginning of a sentence. */
 export const goalWords = (goal, names) =>
   typeof goal === "string" ? `Share of ${names.get(goal)}` : `Expected ${fullLabel(goal)}`;
+
+/** Where an item that joins comes from. */
+export function originWords({ like, column, values, example }, state, names) {
+  if (!like) return `from example ${example}`;
+  const before = find(state, like).values[column.name];
+  const now = values[column.name];
+  const isNumber = typeof before === "number" && typeof now === "number";
+  const how = isNumber ? `a ${now > before ? "higher" : "lower"}` : "another";
+  return `as ${names.get(like)}, with ${how} ${labelOf(column)}`;
+}
 
 const floor = (goal) => (typeof goal === "string" ? VISIBLE : 0);
 
