@@ -1109,10 +1109,10 @@ def proposed(page):
     """What the page asks the service for a change; it then shows the answer."""
     if page.locator("#improve").is_hidden():
         page.click("#improve-open")
-        page.wait_for_selector("#improve-ask:not([disabled])")
+        page.wait_for_selector("#improve[aria-busy=false]")
     with page.expect_request("**/v1/decide") as asked:
         page.click("#improve-ask")
-    page.wait_for_selector("#improve-ask:not([disabled])")
+    page.wait_for_selector("#improve[aria-busy=false]")
     return json.loads(asked.value.post_data)
 
 

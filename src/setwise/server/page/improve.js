@@ -15,6 +15,7 @@ import {
   proofWords,
   question,
   sides,
+  signed,
   sizes,
 } from "./proposal.js";
 import { Newest } from "./service.js";
@@ -97,7 +98,8 @@ export class Improve {
     this.#controls(session, names);
     const { keeps, adds } = this.#wish;
     const isIdle = keeps && adds === "none";
-    element("improve-ask").disabled = this.#isAsking || isIdle;
+    element("improve-ask").disabled = isIdle;
+    element("improve").setAttribute("aria-busy", String(this.#isAsking)); // the focus stays
     element("improve-ask").textContent = this.#isAsking ? "Searching…" : "Propose a change";
     const { state } = session;
     const proposal = this.#proposal;
@@ -116,12 +118,17 @@ export class Improve {
 
   #controls({ state, frame }, names) {
     const items = present(state);
+    const columns = axisColumns(this.model);
     const goals = [
       ...items.map(({ name }) => [`item:${name}`, `more choose ${names.get(name)}`]),
-      ...axisColumns(this.model).map((one) => [`column:${one.name}`, `expected ${fullLabel(one)} is highest`]),
+      ...columns.map((one) => [`column:${one.name}`, `expected ${fullLabel(one)} is highest`]),
     ];
-    options("improve-goal", goals, `item:${items.some(({ name }) => name === frame.selected) ? frame.selected : items[0].name}`);
-    if (this.#size !== items.length) element("improve-low").value = element("improve-high").value = "";
+    const usualItem = items.find(({ name }) => name === frame.selected) ?? items[0];
+    options("improve-goal", goals, `item:${usualItem.name}`);
+    if (this.#size !== items.length) {
+      element("improve-low").value = "";
+      element("improve-high").value = "";
+    }
     this.#size = items.length;
     const { least, most, usual } = sizes(this.model, state, this.#wish);
     const numbers = (from) => d3.range(from, most + 1).map((one) => [one, count(one, "item")]);
@@ -257,9 +264,8 @@ export class Improve {
       row.select(`.${when} i`).style("width", (one) => `${(100 * Math.abs(one[when])) / most}%`);
     }
     row.select(".change").text((one) => {
-      const doubt = one.doubt === null ? "" : ` ± ${difference(goal, one.doubt).replace("+", "")}`;
-      const told = `${difference(goal, one.after - one.now)}${doubt}`;
-      return isChange ? told.replaceAll(" points", "") : "–";
+      const doubt = one.doubt === null ? "" : ` ± ${signed(goal, one.doubt).replace("+", "")}`;
+      return isChange ? `${signed(goal, one.after - one.now)}${doubt}` : "–";
     });
   }
 }

@@ -136,11 +136,18 @@ export function amount(goal, value) {
   return typeof goal === "string" ? percent(value) : short(value) + unitOf(goal);
 }
 
-/** A difference of amounts, with its sign. */
-export function difference(goal, change) {
-  if (typeof goal === "string") return `${points(change)} points`;
-  return `${change > 0 ? "+" : ""}${short(change)}${unitOf(goal)}`;
+/** A difference of amounts as a number with its sign; of shares, in points. */
+export function signed(goal, change) {
+  if (typeof goal === "string") return points(change);
+  return `${change > 0 ? "+" : ""}${short(change)}`;
 }
+
+/** A difference of amounts, with its sign and its unit. */
+export const difference = (goal, change) =>
+  signed(goal, change) + (typeof goal === "string" ? " points" : unitOf(goal));
+
+/** A spread, or what is left to a bound: a difference without its sign. */
+export const extent = (goal, size) => difference(goal, size).replace("+", "");
 
 /** What the goal counts, at the beginning of a sentence. */
 export const goalWords = (goal, names) =>
@@ -161,15 +168,15 @@ const floor = (goal) => (typeof goal === "string" ? VISIBLE : 0);
 /** What is sure about the search: that nothing is better, or how much better a set could be. */
 export function proofWords(goal, { proved, bound, after, sets_scored: tried }) {
   if (proved) return "Proved: no other allowed set is better, if the model is right.";
-  const left =
-    typeof goal === "string" ? `${points(bound - after).replace("+", "")} points` : amount(goal, bound - after);
-  return `Found by search among ${tried.toLocaleString("en")} sets. A better one is not ruled out: at most ${left} better.`;
+  const left = extent(goal, bound - after);
+  const found = `Found by search among ${tried.toLocaleString("en")} sets.`;
+  return `${found} A better one is not ruled out: at most ${left} better.`;
 }
 
 /** Whether the members of the model agree that the change helps. */
 export function doubtWords(goal, { now, after, doubt }) {
   if (doubt === null) return "The model has no members, whose spread would say how sure this is.";
-  const told = `(± ${difference(goal, doubt).replace("+", "")})`;
+  const told = `(± ${extent(goal, doubt)})`;
   return isSure(after - now, doubt, floor(goal))
     ? `The change is more than twice the spread of the members ${told}: they agree that it helps.`
     : `Not sure: the change is within the spread of the members ${told}.`;
