@@ -24,6 +24,7 @@ import setwise as sw
 
 IMAGES = Path(__file__).parent / "images"
 EXAMPLE = 19  # whose B is a decoy of A: a little dearer and a little worse
+IMPROVED = 13  # to which a decoy of A is added
 
 
 def hotels() -> sw.Choices:
@@ -88,6 +89,17 @@ def take(browser: Browser, address: str) -> None:
         keep(phone.screenshot(), f"page-phone-{scheme}.png")
 
 
+def take_improvement(browser: Browser, address: str) -> None:
+    """The card that proposes a change, alone."""
+    desk = shown(browser, address, 1400, 900, "light")
+    desk.select_option("#example", str(IMPROVED))
+    desk.click("#improve-open")
+    desk.wait_for_selector("#improve-result:not([hidden])")
+    desk.locator("h1").click()
+    desk.wait_for_timeout(1000)
+    keep(desk.locator("#improve").screenshot(), "page-improve.png")
+
+
 def main() -> None:
     """Fit, serve, look."""
     choices = hotels()
@@ -102,6 +114,7 @@ def main() -> None:
             options = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses root with it
             browser = play.chromium.launch(executable_path=chromium, args=options)
             take(browser, address)
+            take_improvement(browser, address)
             browser.close()
 
 

@@ -42,7 +42,13 @@ def close(one: Any, other: Any) -> Any:
 
 def test_the_page_shows_each_kind_of_request():
     paths = [path for path, _, _ in SHOWN]
-    assert paths == ["/v1/predict", "/v1/explain", "/v2/models/trips/infer", "/v1/predict"]
+    assert paths == [
+        "/v1/predict",
+        "/v1/explain",
+        "/v1/decide",
+        "/v2/models/trips/infer",
+        "/v1/predict",
+    ]
 
 
 @pytest.mark.parametrize("shown", SHOWN, ids=range(len(SHOWN)))

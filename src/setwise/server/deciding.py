@@ -203,12 +203,12 @@ def _asks(most: int | None) -> list[tuple[Any, ...]]:
     ``most`` items are described; decoded without that limit, a longer list gets a better answer.
     """
     item = int if most is None else _from_0(int, most - 1)
-    group = list_of(item, most)
+    group, weight = list_of(item, most), _from_0(float)
     numbers, groups = _up_to(most, item), _up_to(None if most is None else MOST_GROUPS, group)
     return [
         ("value", str | list_of(float, most)), ("at_most", _from_0(int) | None, None),
         ("at_least", _from_0(int), 1), ("must", numbers, []), ("exclusive", groups, []),
-        ("capacity", dict[str, _from_0(float)], {}), ("shown", numbers | None, None),
+        ("capacity", dict[str, weight], {}), ("shown", numbers | None, None),
         ("seed", _from_0(int, 2**32 - 1), 0),
     ]  # fmt: skip
 
@@ -220,8 +220,7 @@ def _from_0(kind: Any, largest: int | None = None) -> Any:
 
 
 def _up_to(most: int | None, kind: Any) -> Any:
-    several: Any = list
-    return Annotated[several[kind], Meta(max_length=most)]
+    return Annotated[list[kind], Meta(max_length=most)]
 
 
 def _earned(

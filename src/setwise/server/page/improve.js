@@ -11,9 +11,11 @@ import {
   difference,
   doubtWords,
   goalWords,
+  originWords,
   proofWords,
   question,
   sides,
+  signed,
   sizes,
 } from "./proposal.js";
 import { Newest } from "./service.js";
@@ -59,14 +61,24 @@ export class Improve {
     });
     element("improve-ask").addEventListener("click", () => this.#ask());
     element("improve-apply").addEventListener("click", () => this.#apply());
+    element("improve-open").addEventListener("click", () => this.#open());
+    element("improve-more").addEventListener("click", () =>
+      this.#unfold("improve-more", "improve-settings"),
+    );
     for (const id of CONTROLS)
       element(id).addEventListener("change", () => this.draw(this.session(), this.names));
   }
 
-  /** On a narrow screen the card is under the set that it changes, else above both columns. */
-  place(isNarrow) {
-    const before = isNarrow ? element("items").closest("section") : element("verdict");
-    if (before.nextElementSibling !== element("improve")) before.after(element("improve"));
+  /** Shows what a button controls, or hides it again. */
+  #unfold(button, part) {
+    element(part).hidden = !element(part).hidden;
+    element(button).setAttribute("aria-expanded", String(!element(part).hidden));
+  }
+
+  /** The button that opens the card asks at once. */
+  #open() {
+    this.#unfold("improve-open", "improve");
+    if (!element("improve").hidden && element("improve-result").hidden) this.#ask();
   }
 
   get #wish() {
@@ -86,7 +98,8 @@ export class Improve {
     this.#controls(session, names);
     const { keeps, adds } = this.#wish;
     const isIdle = keeps && adds === "none";
-    element("improve-ask").disabled = this.#isAsking || isIdle;
+    element("improve-ask").disabled = isIdle;
+    element("improve").setAttribute("aria-busy", String(this.#isAsking)); // the focus stays
     element("improve-ask").textContent = this.#isAsking ? "Searching…" : "Propose a change";
     const { state } = session;
     const proposal = this.#proposal;
@@ -105,12 +118,17 @@ export class Improve {
 
   #controls({ state, frame }, names) {
     const items = present(state);
+    const columns = axisColumns(this.model);
     const goals = [
       ...items.map(({ name }) => [`item:${name}`, `more choose ${names.get(name)}`]),
-      ...axisColumns(this.model).map((one) => [`column:${one.name}`, `the expected ${fullLabel(one)} is highest`]),
+      ...columns.map((one) => [`column:${one.name}`, `expected ${fullLabel(one)} is highest`]),
     ];
-    options("improve-goal", goals, `item:${items.some(({ name }) => name === frame.selected) ? frame.selected : items[0].name}`);
-    if (this.#size !== items.length) element("improve-low").value = element("improve-high").value = "";
+    const usualItem = items.find(({ name }) => name === frame.selected) ?? items[0];
+    options("improve-goal", goals, `item:${usualItem.name}`);
+    if (this.#size !== items.length) {
+      element("improve-low").value = "";
+      element("improve-high").value = "";
+    }
     this.#size = items.length;
     const { least, most, usual } = sizes(this.model, state, this.#wish);
     const numbers = (from) => d3.range(from, most + 1).map((one) => [one, count(one, "item")]);
@@ -192,8 +210,7 @@ export class Improve {
   #steps({ about, answer, leave, join, names }) {
     const fields = itemFields(this.model);
     const told = (values) => fields.map((field) => labelled(field, values)).join(" · ");
-    const from = ({ like, column, example }) =>
-      like ? `as ${names.get(like)}, with another ${column.label ?? column.name}` : `from example ${example}`;
+    const from = (one) => originWords(one, about.state, names);
     const share = (one) => percent(answer.probabilities[about.all.indexOf(one)]);
     const steps = [
       ...leave.map((item) => ["Leave out", `${names.get(item.name)}: ${told(item.values)}`, ""]),
@@ -247,9 +264,8 @@ export class Improve {
       row.select(`.${when} i`).style("width", (one) => `${(100 * Math.abs(one[when])) / most}%`);
     }
     row.select(".change").text((one) => {
-      const doubt = one.doubt === null ? "" : ` ± ${difference(goal, one.doubt).replace("+", "")}`;
-      const told = `${difference(goal, one.after - one.now)}${doubt}`;
-      return isChange ? told.replaceAll(" points", "") : "–";
+      const doubt = one.doubt === null ? "" : ` ± ${signed(goal, one.doubt).replace("+", "")}`;
+      return isChange ? `${signed(goal, one.after - one.now)}${doubt}` : "–";
     });
   }
 }

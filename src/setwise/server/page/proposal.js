@@ -6,11 +6,11 @@
  * many may join ("none", "one" or "several"), and the set has from `low` to `high` items.
  */
 
-import { fullLabel } from "./columns.js";
+import { fullLabel, labelOf } from "./columns.js";
 import { axisColumns } from "./frame.js";
 import { percent, points, rangeOf, short, snapped, stepOf } from "./numbers.js";
 import { isSure, spread } from "./spread.js";
-import { asRequest, itemColumns, joined, pick, present, removed } from "./state.js";
+import { asRequest, find, itemColumns, joined, pick, present, removed } from "./state.js";
 
 const STEP = 0.1; // of a column's range: so far is a near copy from its item
 const MOST_LEVELS = 6; // of a category, of which an item is copied with each
@@ -136,30 +136,47 @@ export function amount(goal, value) {
   return typeof goal === "string" ? percent(value) : short(value) + unitOf(goal);
 }
 
-/** A difference of amounts, with its sign. */
-export function difference(goal, change) {
-  if (typeof goal === "string") return `${points(change)} points`;
-  return `${change > 0 ? "+" : ""}${short(change)}${unitOf(goal)}`;
+/** A difference of amounts as a number with its sign; of shares, in points. */
+export function signed(goal, change) {
+  if (typeof goal === "string") return points(change);
+  return `${change > 0 ? "+" : ""}${short(change)}`;
 }
+
+/** A difference of amounts, with its sign and its unit. */
+export const difference = (goal, change) =>
+  signed(goal, change) + (typeof goal === "string" ? " points" : unitOf(goal));
+
+/** A spread, or what is left to a bound: a difference without its sign. */
+export const extent = (goal, size) => difference(goal, size).replace("+", "");
 
 /** What the goal counts, at the beginning of a sentence. */
 export const goalWords = (goal, names) =>
   typeof goal === "string" ? `Share of ${names.get(goal)}` : `Expected ${fullLabel(goal)}`;
+
+/** Where an item that joins comes from. */
+export function originWords({ like, column, values, example }, state, names) {
+  if (!like) return `from example ${example}`;
+  const before = find(state, like).values[column.name];
+  const now = values[column.name];
+  const isNumber = typeof before === "number" && typeof now === "number";
+  const how = isNumber ? `a ${now > before ? "higher" : "lower"}` : "another";
+  return `as ${names.get(like)}, with ${how} ${labelOf(column)}`;
+}
 
 const floor = (goal) => (typeof goal === "string" ? VISIBLE : 0);
 
 /** What is sure about the search: that nothing is better, or how much better a set could be. */
 export function proofWords(goal, { proved, bound, after, sets_scored: tried }) {
   if (proved) return "Proved: no other allowed set is better, if the model is right.";
-  const left =
-    typeof goal === "string" ? `${points(bound - after).replace("+", "")} points` : amount(goal, bound - after);
-  return `Found by search among ${tried.toLocaleString("en")} sets. A better one is not ruled out: at most ${left} better.`;
+  const left = extent(goal, bound - after);
+  const found = `Found by search among ${tried.toLocaleString("en")} sets.`;
+  return `${found} A better one is not ruled out: at most ${left} better.`;
 }
 
 /** Whether the members of the model agree that the change helps. */
 export function doubtWords(goal, { now, after, doubt }) {
   if (doubt === null) return "The model has no members, whose spread would say how sure this is.";
-  const told = `(± ${difference(goal, doubt).replace("+", "")})`;
+  const told = `(± ${extent(goal, doubt)})`;
   return isSure(after - now, doubt, floor(goal))
     ? `The change is more than twice the spread of the members ${told}: they agree that it helps.`
     : `Not sure: the change is within the spread of the members ${told}.`;

@@ -190,7 +190,6 @@ export class Views {
     this.map.draw(state, frame, shares, answers.field, names);
     element("map-text").textContent = mapWords(frame, names, this.map.isHatched);
     this.heat.draw(answers.explained, frame, names);
-    this.improve.place(NARROW.matches);
     this.improve.draw(session, names);
     this.card.draw({ model, state, models, names, hasOutside });
     this.announcer.say(models, names);
