@@ -40,8 +40,7 @@ def scores_as_with_jax(model, sizes):
     close(found, scored.by_jax(model, items, present), present)
     for width in (1, 2, 7):  # without padding, where no masks are needed
         alone = items[:, :width], present[:, :width] | True
-        given = dict(zip(("items", "present"), alone, strict=True))
-        given |= {name: function(*alone) for name, function in program.ahead}
+        given = program.inputs(*alone)
         close(program(*alone), program.general(given), alone[1])
     # A call changes neither its arguments nor the weights.
     np.testing.assert_array_equal(items, kept[0])

@@ -46,7 +46,8 @@ def _parts(sides: Sides, most: int) -> Iterator[Sides | None]:
     for one in range(len(sides) - 1, -1, -1):  # those that a split leads to come after it
         below[one] = sum(1 if side < 0 else below[side] for side in sides[one])
     while sides and below[0] > most:
-        path, node = [], 0
+        path: list[tuple[int, int]] = []
+        node = 0
         while below[node] + len(path) > most:
             weights = [1 if side < 0 else below[side] for side in sides[node]]
             heavier = int(weights[1] > weights[0])

@@ -324,11 +324,11 @@ def _group(
         [place for place, cut in enumerate(cuts) if (cut.column in of_set) == shared]
         for shared in (False, True)
     ]
-    merged = [_merged([one.count for one in cuts], tables, places) for places in levels]
+    own, of_sets = (_merged([one.count for one in cuts], tables, places) for places in levels)
     grids = tuple(Grid.of(cuts, places) for places in levels)
     found = _values(bits, lanes, values)
     begins = np.arange(len(found)) * found.shape[1]
-    return MaskedTrees(bits, tuple(cuts), grids, *merged, begins, found.reshape(-1))
+    return MaskedTrees(bits, tuple(cuts), grids, own, of_sets, begins, found.reshape(-1))
 
 
 def _cut(splits: Splits) -> Cut:

@@ -28,6 +28,8 @@ IN_MODELS = TYPES | {
     "threshold": "float32", "value": "float32", "decision": "int32", "categories": "int32",
 }  # fmt: skip
 """The types that models hold: see :meth:`Trees.single`."""
+MOST_DIVIDED = 256
+"""Leaves up to which a tree is scored as several small ones; more would take long to prepare."""
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -214,6 +216,8 @@ class Trees:
         if (self.decision & ZERO_IS_MISSING).any():
             return None
         if not len(self.leaves):
+            return None
+        if self.leaves.max() > MOST_DIVIDED:
             return None
         if self.leaves.max() > WIDTHS[-1]:
             small = divided(self.arrays(), WIDTHS[-1])

@@ -18,7 +18,7 @@ from setwise.scoring.operations import OPERATIONS, Shape
 from setwise.scoring.products import product_of, sets_last
 from setwise.scoring.shared_products import in_pieces, joined
 from setwise.scoring.simplify import Folded, complete, folded
-from setwise.scoring.tree_operation import TreeScores, scores_together
+from setwise.scoring.tree_operation import TreeScores, scores_together, view_of
 
 VIEWS = ("reshape", "transpose", "slice", "broadcast")
 GIVEN = ("input", "weight", "literal", "size", "broadcast")
@@ -243,6 +243,7 @@ class NumpyProgram:
             if sets <= block:
                 return steps(given)
             out = np.empty((sets, width), np.float32)
+            block = -(-sets // -(-sets // block))  # all alike: a short last one would be slow
             for begin in range(0, sets, block):
                 part = slice(begin, begin + block)
                 out[part] = steps({name: value[part] for name, value in given.items()})
@@ -254,13 +255,14 @@ def without_trees(plain: Folded) -> tuple[Folded, dict[str, TreeScores]]:
 
     Trees gain from long blocks, and networks from short ones.
     """
-    operations, found = list(plain.graph.operations), {}
+    operations = list(plain.graph.operations)
+    found: dict[str, TreeScores] = {}
     for place, one in enumerate(operations):
         given = [operations[number].settings[:1] for number in one.data]
         if one.name == "trees" and given == [("items",), ("present",)]:
             known = [plain.arrays[plain.graph.weight(n)] for n in one.inputs[len(one.data) :]]
             name, spec = f"trees.{place}", plain.graph.specs[place]
-            found[name] = OPERATIONS["trees"].function(one.settings, *known)
+            found[name] = TreeScores(view_of(one.settings), known)
             operations[place] = Operation("input", (), (name, spec.dtype, spec.shape))
     graph = live(operations, len(operations) - 1)
     return Folded(graph, {name: plain.arrays[name] for name in graph.weights}), found
