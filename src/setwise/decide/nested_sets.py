@@ -176,7 +176,7 @@ def _parts(sets: NestedSets, limits: Limits, context: int, free: bool) -> _Parts
     each = np.exp(V - top[:, None])
     total = each.sum(1)
     scale = np.where(shown, lambdas, 0.0).max(1)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         attraction = np.where(shown.any(1), np.exp(scale * (np.log(total) + top)), 0.0)
     value = (each * sets.values[context]).sum(1) / np.maximum(total, 1e-300)
     return _Parts(shown, of, attraction, value)

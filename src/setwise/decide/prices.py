@@ -84,7 +84,7 @@ class Prices:
     def _note(self) -> str:
         mean = "" if len(self.set_ids) == 1 else f"{len(self.set_ids):,} sets: on average "
         bound = int(self.at_bound.sum())
-        said = f"; {bound:,} prices are at a bound" if bound else ""
+        said = f"; prices at a bound: {bound:,}" if bound else ""
         return (
             f"{mean}{self.earned_before.mean():.6g} before, {self.earned_after.mean():.6g} after, "
             f"by {self.method}; better prices are not ruled out{said}"
