@@ -129,7 +129,7 @@ def prices(
     price: str = "price",
     *,
     cost: Any = 0.0,
-    bounds: tuple[Any, Any] | None = None,
+    bounds: Any = None,
     ladder: Sequence[float | int] | None = None,
     which: Any = None,
     method: str = "auto",

@@ -17,7 +17,7 @@ DRAWS = 100
 class Opinions:
     """Several predictions of the same rows, and how much each counts."""
 
-    probability: Sequence[Float[np.ndarray, "opinions rows"]]
+    probability: Sequence[Float[np.ndarray, "opinions _"]]
     """For each of the choices asked about."""
     weight: Float[np.ndarray, " opinions"]
     of: str
