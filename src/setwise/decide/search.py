@@ -12,7 +12,7 @@ from math import comb
 import numpy as np
 
 from setwise._shapes import Bool, Float, Int
-from setwise.decide.limits import SetLimits, Moves
+from setwise.decide.limits import Moves, SetLimits
 from setwise.decide.set_values import SetValues
 
 FEW = 4096
