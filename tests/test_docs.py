@@ -126,7 +126,7 @@ def run_command(line: str) -> None:
     names = [f"{name} {model[0]}", f"{name} --model", name] if model else [name]
     less = next((LESS[one] for one in names if one in LESS), [])
     words = [*shlex.split(line)[1:], *less]
-    if name.startswith("setwise datasets"):
+    if name.startswith(("setwise datasets", "setwise decide")):
         # In a process of its own: Typer hands these a context of another class than it says, which
         # the checks of types in tests refuse. It needs no JAX and so starts quickly.
         whole = [sys.executable, "-m", "setwise", *words]

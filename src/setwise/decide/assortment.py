@@ -15,7 +15,7 @@ from setwise._errors import DataWarning, InputError
 from setwise._page import notebook_html
 from setwise._shapes import Bool, Float, Int, Shaped
 from setwise.decide.candidates import Candidates, Value
-from setwise.decide.limits import Limits
+from setwise.decide.limits import SetLimits
 from setwise.decide.logit_sets import logit_sets
 from setwise.decide.nested_sets import nested_sets
 from setwise.decide.result_tables import LINES, cell, table_text
@@ -190,7 +190,7 @@ def assortment(
     begun = time.perf_counter()
     candidates = Candidates.read(row_model(model), items, value)
     sets = set_values(model, candidates, outside)
-    limits = Limits.of(candidates, at_most, at_least, must, exclusive, capacity, sets.outside)
+    limits = SetLimits.of(candidates, at_most, at_least, must, exclusive, capacity, sets.outside)
     if not sets.outside and at_least == 1 and at_most != 1 and must is None:
         warnings.warn(
             "nobody can choose nothing, so that the most valuable item alone earns most; say how "

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from setwise._shapes import Bool, Float
-from setwise.decide.limits import Limits
+from setwise.decide.limits import SetLimits
 from setwise.decide.logit_sets import LogitSets
 
 STEPS = 100  # Dinkelbach's method takes three to six
@@ -45,7 +45,7 @@ class Found:
 
 
 def by_revenue_order(
-    sets: LogitSets, limits: Limits
+    sets: LogitSets, limits: SetLimits
 ) -> tuple[
     Bool[np.ndarray, "contexts n"], Float[np.ndarray, " contexts"], Bool[np.ndarray, " contexts"]
 ]:  # fmt: skip
@@ -72,7 +72,7 @@ def by_revenue_order(
     return shown, value, proved & limits.allow(every, shown)
 
 
-def best_logit(sets: LogitSets, limits: Limits, context: int) -> Found | None:
+def best_logit(sets: LogitSets, limits: SetLimits, context: int) -> Found | None:
     """The best set of a context under a logit; None if no set meets the limits."""
     present = limits.present[context]
     w, value = sets.weights[context, :, 0], sets.values[context]
@@ -93,7 +93,7 @@ def best_logit(sets: LogitSets, limits: Limits, context: int) -> Found | None:
 
 
 def _best_sum(
-    gain: Float[np.ndarray, " n"], limits: Limits, context: int, linear: bool
+    gain: Float[np.ndarray, " n"], limits: SetLimits, context: int, linear: bool
 ) -> Bool[np.ndarray, " n"] | None:
     """The set with the largest sum of gains; None if no set meets the limits."""
     from scipy.optimize import Bounds, linprog, milp
@@ -124,7 +124,7 @@ def _best_sum(
 
 
 def rows_of(
-    limits: Limits, context: int
+    limits: SetLimits, context: int
 ) -> tuple[Float[np.ndarray, "r n"], Float[np.ndarray, " r"], Float[np.ndarray, " r"]]:
     """The limits of a context as low <= A flags <= high; those of must are bounds of flags."""
     n = limits.present.shape[1]
@@ -150,13 +150,13 @@ def _constraints(
     return LinearConstraint(A, low, high)
 
 
-def any_set(limits: Limits, context: int) -> Bool[np.ndarray, " n"] | None:
+def any_set(limits: SetLimits, context: int) -> Bool[np.ndarray, " n"] | None:
     """Some set that meets the limits; None if there is none."""
     return _best_sum(np.zeros(limits.present.shape[1]), limits, context, linear=False)
 
 
 def best_mixture(
-    sets: LogitSets, limits: Limits, context: int, seconds: float = SECONDS
+    sets: LogitSets, limits: SetLimits, context: int, seconds: float = SECONDS
 ) -> Found | None:
     """The best set of a context under a mixture of logits; None if no solution was found.
 
@@ -220,7 +220,7 @@ def best_mixture(
 
 
 def _bounds_of_t(
-    sets: LogitSets, limits: Limits, context: int
+    sets: LogitSets, limits: SetLimits, context: int
 ) -> tuple[list[float], list[float], Float[np.ndarray, "k n"], Float[np.ndarray, " k"]]:
     """Bounds of 1 / (sum of weights), and the weights, in units in which the largest sum is 1."""
     present, must = limits.present[context], limits.must[context]

@@ -17,7 +17,7 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Limits:
+class SetLimits:
     """The sets that may be shown in each context; arrays are padded as candidates are."""
 
     least: Int[np.ndarray, " contexts"]
@@ -44,7 +44,7 @@ class Limits:
         exclusive: Any = None,
         capacity: Mapping[str, float | int] | None = None,
         outside: bool = False,
-    ) -> "Limits":
+    ) -> "SetLimits":
         """The limits of :func:`setwise.decide.assortment`, checked."""
         check_all(
             {"at_most": optional(whole()), "at_least": whole(0 if outside else 1),
@@ -71,7 +71,7 @@ class Limits:
         limits._check(candidates)
         return limits
 
-    def take(self, contexts: Int[np.ndarray, " some"]) -> "Limits":
+    def take(self, contexts: Int[np.ndarray, " some"]) -> "SetLimits":
         """Those of some contexts, in this order."""
         place = {int(one): number for number, one in enumerate(contexts)}
         groups = tuple((place[one], items) for one, items in self.groups if one in place)
@@ -154,7 +154,7 @@ class Limits:
 class Moves:
     """From each set one step: an item more, one less, or one for another."""
 
-    limits: Limits
+    limits: SetLimits
     contexts: Int[np.ndarray, " sets"]
     hidden: Bool[np.ndarray, "sets n"]
     droppable: Bool[np.ndarray, "sets n"]

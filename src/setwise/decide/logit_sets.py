@@ -102,7 +102,7 @@ def logit_sets(model: Any, candidates: Candidates, outside: float | None) -> Log
         shares = model.class_shares(candidates.encoded)
     nothing = None
     if outside is not None:
-        nothing = np.tile(float(outside) - utility_at_zero(model.schema_, weights), (contexts, 1))
+        nothing = np.tile(float(outside) + utility_at_zero(model.schema_, weights), (contexts, 1))
     elif candidates.outside is not None:
         nothing = np.tile(candidates.outside @ weights, (contexts, 1))
     return LogitSets.of(candidates, Utilities(candidates.encoded.items @ weights, shares, nothing))

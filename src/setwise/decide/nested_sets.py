@@ -18,7 +18,7 @@ import numpy as np
 from setwise._shapes import Bool, Float, Int
 from setwise.decide.candidates import Candidates
 from setwise.decide.exact import INTEGER, REVENUE_ORDER, SOLVED, STEPS, Found, rows_of
-from setwise.decide.limits import Limits
+from setwise.decide.limits import SetLimits
 from setwise.decide.logit_sets import utility_at_zero
 from setwise.decide.set_values import Contexts, Sets, SetValues, parts
 
@@ -98,7 +98,7 @@ def nested_sets(model: Any, candidates: Candidates, outside: float | None) -> Ne
     padded = np.where(present, V[rows], -np.inf)
     top, level = padded.max(1), None
     if outside is not None:
-        level = float(outside) - float(utility_at_zero(model.schema_, theta[:, None])[0])
+        level = float(outside) + float(utility_at_zero(model.schema_, theta[:, None])[0])
     elif candidates.outside is not None:
         level = float(candidates.outside @ theta)
     nothing = np.zeros(len(top))
@@ -123,7 +123,7 @@ class _Parts:
     value: Float[np.ndarray, " parts"]
 
 
-def best_nested(sets: NestedSets, limits: Limits, context: int) -> Found | None:
+def best_nested(sets: NestedSets, limits: SetLimits, context: int) -> Found | None:
     """The best set of a context under a nested logit; None where no exact way is known.
 
     That is where limits hold and a nest has more than ten candidates, or where no set is allowed.
@@ -150,7 +150,7 @@ def best_nested(sets: NestedSets, limits: Limits, context: int) -> Found | None:
     raise AssertionError("Dinkelbach's method did not end")
 
 
-def _parts(sets: NestedSets, limits: Limits, context: int, free: bool) -> _Parts | None:
+def _parts(sets: NestedSets, limits: SetLimits, context: int, free: bool) -> _Parts | None:
     """The parts of each nest among which the best set is; None if they are too many."""
     present = limits.present[context]
     nest, n = sets.nest[context], len(present)
@@ -176,7 +176,7 @@ def _parts(sets: NestedSets, limits: Limits, context: int, free: bool) -> _Parts
     each = np.exp(V - top[:, None])
     total = each.sum(1)
     scale = np.where(shown, lambdas, 0.0).max(1)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         attraction = np.where(shown.any(1), np.exp(scale * (np.log(total) + top)), 0.0)
     value = (each * sets.values[context]).sum(1) / np.maximum(total, 1e-300)
     return _Parts(shown, of, attraction, value)
@@ -190,7 +190,7 @@ def _decoupled(known: _Parts, gain: Float[np.ndarray, " parts"]) -> Int[np.ndarr
 
 
 def _chosen(
-    known: _Parts, gain: Float[np.ndarray, " parts"], limits: Limits, context: int
+    known: _Parts, gain: Float[np.ndarray, " parts"], limits: SetLimits, context: int
 ) -> Int[np.ndarray, " nests"] | None:
     """One part of each nest with the largest sum of gains, under the limits."""
     from scipy.optimize import LinearConstraint, milp

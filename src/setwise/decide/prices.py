@@ -84,7 +84,7 @@ class Prices:
     def _note(self) -> str:
         mean = "" if len(self.set_ids) == 1 else f"{len(self.set_ids):,} sets: on average "
         bound = int(self.at_bound.sum())
-        said = f"; {bound:,} prices are at a bound" if bound else ""
+        said = f"; prices at a bound: {bound:,}" if bound else ""
         return (
             f"{mean}{self.earned_before.mean():.6g} before, {self.earned_after.mean():.6g} after, "
             f"by {self.method}; better prices are not ruled out{said}"
@@ -129,7 +129,7 @@ def prices(
     price: str = "price",
     *,
     cost: Any = 0.0,
-    bounds: tuple[Any, Any] | None = None,
+    bounds: Any = None,
     ladder: Sequence[float | int] | None = None,
     which: Any = None,
     method: str = "auto",

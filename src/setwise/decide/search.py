@@ -12,7 +12,7 @@ from math import comb
 import numpy as np
 
 from setwise._shapes import Bool, Float, Int
-from setwise.decide.limits import Limits, Moves
+from setwise.decide.limits import Moves, SetLimits
 from setwise.decide.set_values import SetValues
 
 FEW = 4096
@@ -28,28 +28,28 @@ EXHAUSTIVE, SEARCH = "exhaustive", "search"
 
 
 @dataclass(eq=False)
-class State:
+class FoundSets:
     """Sets of some contexts, and what they earn."""
 
     contexts: Int[np.ndarray, " sets"]
     shown: Bool[np.ndarray, "sets n"]
     value: Float[np.ndarray, " sets"]
 
-    def take(self, some: Int[np.ndarray, " k"]) -> "State":
+    def take(self, some: Int[np.ndarray, " k"]) -> "FoundSets":
         """Copies of some of the sets."""
-        return State(self.contexts[some], self.shown[some], self.value[some])
+        return FoundSets(self.contexts[some], self.shown[some], self.value[some])
 
-    def joined(self, other: "State") -> "State":
+    def joined(self, other: "FoundSets") -> "FoundSets":
         """These sets and others."""
         both = ("contexts", "shown", "value")
-        return State(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in both))
+        return FoundSets(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in both))
 
-    def put(self, some: Int[np.ndarray, " k"], other: "State") -> None:
+    def put(self, some: Int[np.ndarray, " k"], other: "FoundSets") -> None:
         """These sets in the place of some."""
         self.shown[some], self.value[some] = other.shown, other.value
 
 
-def count_sets(limits: Limits) -> Int[np.ndarray, " contexts"]:
+def count_sets(limits: SetLimits) -> Int[np.ndarray, " contexts"]:
     """How many sets have an allowed number of items and what must be shown; at most FEW + 1."""
     free = (limits.present & ~limits.must).sum(1)
     fixed = limits.must.sum(1)
@@ -66,10 +66,10 @@ def count_sets(limits: Limits) -> Int[np.ndarray, " contexts"]:
     return counts
 
 
-def exhaust(sets: SetValues, limits: Limits, contexts: Int[np.ndarray, " some"]) -> State:
+def exhaust(sets: SetValues, limits: SetLimits, contexts: Int[np.ndarray, " some"]) -> FoundSets:
     """The best of all allowed sets of these contexts; minus infinity where none is allowed."""
     n = limits.present.shape[1]
-    state = State(contexts, np.zeros((len(contexts), n), bool), np.full(len(contexts), -np.inf))
+    state = FoundSets(contexts, np.zeros((len(contexts), n), bool), np.full(len(contexts), -np.inf))
     known: dict[tuple[int, int, int], Bool[np.ndarray, "sets free"]] = {}
     for place, context in enumerate(contexts.tolist()):
         must = limits.must[context]
@@ -102,12 +102,12 @@ def _subsets(n: int, least: int, most: int) -> Bool[np.ndarray, "sets n"]:
 
 def search(
     sets: SetValues,
-    limits: Limits,
+    limits: SetLimits,
     contexts: Int[np.ndarray, " some"],
     starts: Bool[np.ndarray, "some n"],
     restarts: int,
     rng: np.random.Generator,
-) -> tuple[State, Float[np.ndarray, " some"]]:
+) -> tuple[FoundSets, Float[np.ndarray, " some"]]:
     """Good sets of these contexts, and the share of the improved sets that ended as good.
 
     Args:
@@ -119,7 +119,7 @@ def search(
         rng: the source of randomness.
     """
     count = len(contexts)
-    state = greedy(sets, limits, State(contexts, starts, sets.expected(contexts, starts)))
+    state = greedy(sets, limits, FoundSets(contexts, starts, sets.expected(contexts, starts)))
     if restarts:
         chains = state.take(np.tile(np.arange(count), restarts))
         scatter(sets, limits, chains, rng)
@@ -134,7 +134,7 @@ def search(
     return best, (each >= best.value - BETTER * np.abs(best.value)).mean(0)
 
 
-def greedy(sets: SetValues, limits: Limits, state: State) -> State:
+def greedy(sets: SetValues, limits: SetLimits, state: FoundSets) -> FoundSets:
     """Add the item that helps most, until none helps and there are as many as there must be."""
     active = np.arange(len(state.contexts))
     while len(active):
@@ -156,7 +156,7 @@ def greedy(sets: SetValues, limits: Limits, state: State) -> State:
     return state
 
 
-def improve(sets: SetValues, limits: Limits, state: State, thorough: bool) -> None:
+def improve(sets: SetValues, limits: SetLimits, state: FoundSets, thorough: bool) -> None:
     """Add, drop and exchange items, the best step each time, until none helps.
 
     If ``thorough``, all exchanges are tried where the promising ones do not help.
@@ -171,7 +171,7 @@ def improve(sets: SetValues, limits: Limits, state: State, thorough: bool) -> No
 
 
 def _step(
-    sets: SetValues, limits: Limits, state: State, active: Int[np.ndarray, " k"], most: int
+    sets: SetValues, limits: SetLimits, state: FoundSets, active: Int[np.ndarray, " k"], most: int
 ) -> Bool[np.ndarray, " k"]:
     """One step of each of these sets; which of them found one that helps."""
     better = np.zeros(len(active), bool)
@@ -186,7 +186,7 @@ def _step(
     return better
 
 
-def _best_neighbour(sets: SetValues, limits: Limits, now: State, most: int) -> State:
+def _best_neighbour(sets: SetValues, limits: SetLimits, now: FoundSets, most: int) -> FoundSets:
     """The best set one step away; of exchanges, those are scored that promise most.
 
     An exchange promises what its addition and its removal give, each by itself.
@@ -233,7 +233,7 @@ def _exchanges(
 
 
 def _each(
-    sets: SetValues, now: State, places: Bool[np.ndarray, "k n"], on: bool
+    sets: SetValues, now: FoundSets, places: Bool[np.ndarray, "k n"], on: bool
 ) -> Float[np.ndarray, "k n"]:
     """What each set earns with one of these places filled, or emptied."""
     table = np.full(places.shape, -np.inf)
@@ -252,7 +252,11 @@ def _single(
 
 
 def _take_best(
-    best: State, now: State, place: Int[np.ndarray, " k"], value: Float[np.ndarray, " k"], on: bool
+    best: FoundSets,
+    now: FoundSets,
+    place: Int[np.ndarray, " k"],
+    value: Float[np.ndarray, " k"],
+    on: bool,
 ) -> None:
     wins = np.flatnonzero(value > best.value)
     best.shown[wins] = _with(now.shown[wins], place[wins], on)
@@ -273,7 +277,9 @@ def _above(value: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
         return np.where(np.isfinite(value), value + BETTER * np.abs(value), value)
 
 
-def scatter(sets: SetValues, limits: Limits, chains: State, rng: np.random.Generator) -> None:
+def scatter(
+    sets: SetValues, limits: SetLimits, chains: FoundSets, rng: np.random.Generator
+) -> None:
     """Put random allowed sets in the place of these; where none is found, they stay."""
     contexts = chains.contexts
     shown = limits.must[contexts].copy()
@@ -289,7 +295,7 @@ def scatter(sets: SetValues, limits: Limits, chains: State, rng: np.random.Gener
     chains.value[allowed] = sets.expected(contexts[allowed], shown[allowed])
 
 
-def anneal(sets: SetValues, limits: Limits, chains: State, rng: np.random.Generator) -> None:
+def anneal(sets: SetValues, limits: SetLimits, chains: FoundSets, rng: np.random.Generator) -> None:
     """Random steps, of which those that lose are taken ever more rarely; keeps the best sets."""
     now = chains.take(np.arange(len(chains.value)))
     scale = np.maximum(np.abs(chains.value), 1e-12)
@@ -307,7 +313,7 @@ def anneal(sets: SetValues, limits: Limits, chains: State, rng: np.random.Genera
 
 
 def _random_steps(
-    limits: Limits, now: State, rng: np.random.Generator
+    limits: SetLimits, now: FoundSets, rng: np.random.Generator
 ) -> tuple[Int[np.ndarray, " k"], Bool[np.ndarray, "k n"]]:
     """A random allowed step of each set: half of them exchanges, where there are such."""
     moves = limits.moves(now.contexts, now.shown)

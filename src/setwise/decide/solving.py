@@ -16,7 +16,7 @@ from setwise.decide.exact import (
     best_mixture,
     by_revenue_order,
 )
-from setwise.decide.limits import Limits, nothing_fits
+from setwise.decide.limits import SetLimits, nothing_fits
 from setwise.decide.logit_sets import LogitSets
 from setwise.decide.nested_sets import NestedSets, best_nested
 from setwise.decide.search import EXHAUSTIVE, FEW, SEARCH, count_sets, exhaust, search
@@ -59,7 +59,7 @@ class Solution:
 
 def solve(
     sets: SetValues,
-    limits: Limits,
+    limits: SetLimits,
     method: str,
     restarts: int | None,
     seed: int,
@@ -92,7 +92,7 @@ def solve(
 
 
 def _with_proof(
-    sets: SetValues, limits: Limits, found: Solution, on_contexts: OnContexts | None
+    sets: SetValues, limits: SetLimits, found: Solution, on_contexts: OnContexts | None
 ) -> Int[np.ndarray, " left"]:
     """Solve what has a proof; the contexts that are left."""
     count = len(sets.candidates)
@@ -130,7 +130,7 @@ def _with_proof(
 NO_SET = "no set has an allowed number of items that fit together"
 
 
-def _one_item(sets: SetValues, limits: Limits, found: Solution) -> Bool[np.ndarray, " contexts"]:
+def _one_item(sets: SetValues, limits: SetLimits, found: Solution) -> Bool[np.ndarray, " contexts"]:
     """Where everybody buys something, nothing beats the most valuable item shown alone."""
     candidates = sets.candidates
     values = np.where(limits.present, candidates.padded(candidates.values), -np.inf)
@@ -145,7 +145,7 @@ def _one_item(sets: SetValues, limits: Limits, found: Solution) -> Bool[np.ndarr
 
 
 def _exhausted(
-    sets: SetValues, limits: Limits, found: Solution, contexts: Int[np.ndarray, " few"]
+    sets: SetValues, limits: SetLimits, found: Solution, contexts: Int[np.ndarray, " few"]
 ) -> None:
     for context in contexts.tolist():
         one = exhaust(sets, limits, np.array([context]))
@@ -157,7 +157,7 @@ def _exhausted(
 
 def _searched(
     sets: SetValues,
-    limits: Limits,
+    limits: SetLimits,
     found: Solution,
     contexts: Int[np.ndarray, " some"],
     restarts: int,

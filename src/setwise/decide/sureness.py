@@ -17,7 +17,7 @@ DRAWS = 100
 class Opinions:
     """Several predictions of the same rows, and how much each counts."""
 
-    probability: Sequence[Float[np.ndarray, "opinions rows"]]
+    probability: Sequence[Float[np.ndarray, "opinions _"]]
     """For each of the choices asked about."""
     weight: Float[np.ndarray, " opinions"]
     of: str
@@ -27,7 +27,7 @@ class Opinions:
         """The standard deviation of numbers that follow from the opinions."""
         weight = self.weight / self.weight.sum()
         mean = np.tensordot(weight, values, 1)
-        return np.sqrt(np.tensordot(weight, (values - mean) ** 2, 1))
+        return np.asarray(np.sqrt(np.tensordot(weight, (values - mean) ** 2, 1)))
 
 
 def opinions(model: Any, several: Sequence[Choices], seed: int = 0) -> Opinions | None:
