@@ -38,7 +38,9 @@ def agree(models, kind, name, contexts, most, seed):
         table = {column: values[kept] for column, values in table.items()}
         best = best[np.isfinite(best)]
     found = sw.decide.assortment(model, table, "margin", **limits)
-    assert found.proved.all()
+    # A latent class's programme may end without a proof; the search then takes over.
+    assert found.proved.mean() >= (0.95 if kind == "latent class" else 1.0)
+    assert (found.bound >= best * (1 - 2e-5)).all()
     for context, rows in enumerate(np.split(np.arange(len(found.shown)), found.offsets[1:-1])):
         assert allowed(table, rows[found.shown[rows]], limits), context
     np.testing.assert_allclose(found.expected, best, rtol=2e-5)

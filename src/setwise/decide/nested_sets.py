@@ -198,7 +198,8 @@ def _chosen(
     A, low, high = rows_of(limits, context)
     one_each = (known.of == np.arange(known.of.max() + 1)[:, None]).astype(float)
     ones = np.ones(len(one_each))
-    unit = max(float(np.abs(gain).max()), 1e-300)
+    # HiGHS ends within an absolute gap of 1e-6, which must be little beside the gains.
+    unit = max(float(np.maximum(gain, 0.0).max()), 1e-300) / 1e3
     found: Any = milp(
         -gain / unit,
         constraints=[
