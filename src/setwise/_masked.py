@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from setwise._types import Array, Bool, Float, Mask, Scores
 
 
-def mean(values: Float[Array, "n *rest"], present: Mask) -> Float[Array, "*rest"]:
+def mean(values: Float[Array, " n *rest"], present: Mask) -> Float[Array, " *rest"]:
     """Mean over the present items.
 
     >>> float(mean(jnp.array([1.0, 3.0, 99.0]), jnp.array([True, True, False])))
@@ -20,12 +20,12 @@ def mean(values: Float[Array, "n *rest"], present: Mask) -> Float[Array, "*rest"
     return kept.sum(0) / jnp.maximum(present.sum(), 1)
 
 
-def maximum(values: Float[Array, "n *rest"], present: Mask) -> Float[Array, "*rest"]:
+def maximum(values: Float[Array, " n *rest"], present: Mask) -> Float[Array, " *rest"]:
     """Largest value of the present items; ties share the gradient."""
     return jnp.where(_like(present, values), values, -jnp.inf).max(0)
 
 
-def minimum(values: Float[Array, "n *rest"], present: Mask) -> Float[Array, "*rest"]:
+def minimum(values: Float[Array, " n *rest"], present: Mask) -> Float[Array, " *rest"]:
     """Smallest value of the present items; ties share the gradient."""
     return jnp.where(_like(present, values), values, jnp.inf).min(0)
 
@@ -44,5 +44,5 @@ def softmax(scores: Scores, present: Mask) -> Scores:
     return jnp.exp(log_softmax(scores, present))
 
 
-def _like(present: Mask, values: Float[Array, "n *rest"]) -> Bool[Array, "n *ones"]:
+def _like(present: Mask, values: Float[Array, " n *rest"]) -> Bool[Array, " n *ones"]:
     return present.reshape(present.shape + (1,) * (values.ndim - 1))

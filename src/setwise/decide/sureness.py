@@ -23,7 +23,7 @@ class Opinions:
     of: str
     """What they are opinions of."""
 
-    def spread(self, values: Float[np.ndarray, "opinions *rest"]) -> Float[np.ndarray, "*rest"]:
+    def spread(self, values: Float[np.ndarray, " opinions *rest"]) -> Float[np.ndarray, " *rest"]:
         """The standard deviation of numbers that follow from the opinions."""
         weight = self.weight / self.weight.sum()
         mean = np.tensordot(weight, values, 1)

@@ -176,7 +176,7 @@ def _program(
     return map_sets(partial(scores_without_each, model), data, batches, width)
 
 
-def _first(found: Float[Array, "steps batch *rest"], sets: int) -> Float[np.ndarray, "m *rest"]:
+def _first(found: Float[Array, " steps batch *rest"], sets: int) -> Float[np.ndarray, " m *rest"]:
     """The results of the sets themselves, without what filled up the batches."""
     return np.asarray(found).reshape(-1, *found.shape[2:])[:sets]
 

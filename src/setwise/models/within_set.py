@@ -54,7 +54,7 @@ class SplitColumns(eqx.Module):
         """The shape of the whole matrix."""
         return self.left.shape[0], self.left.shape[1] + self.right.shape[1]
 
-    def __matmul__(self, matrix: Float[Array, "v *m"]) -> Float[Array, "n *m"]:
+    def __matmul__(self, matrix: Float[Array, " v *m"]) -> Float[Array, " n *m"]:
         upper = self.left.shape[1]
         return self.left @ matrix[:upper] + self.right @ matrix[upper:]
 

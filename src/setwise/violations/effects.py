@@ -209,7 +209,7 @@ def decoy_effect(
     return DecoyEffect(names, places, (float(p[0]), float(p[1])), *with_decoy.T)
 
 
-def decoy_grid(**values: Sequence[int | float] | Float[np.ndarray, "_"]) -> list[dict[str, float]]:
+def decoy_grid(**values: Sequence[int | float] | Float[np.ndarray, " _"]) -> list[dict[str, float]]:
     """All combinations of these features' values, the last one changing fastest.
 
     >>> decoy_grid(price=[1, 2], stars=[3.0])
