@@ -37,7 +37,7 @@ def operations(shape: Shape) -> int:
 
         forward, both networks:  Theta W1      2 * 2 d (lk) h      once a batch
                                  x (Theta W1)  2 * 2 B n d h       (*)
-                                 second layer  2 * 2 B n h h
+                                 second layer  2 B n (2h) (2h)     the networks beside each other
                                  last layer    2 B h (l + lk)
         forward, comparison:     Theta_i r_i   2 B d (lk)
                                  x (Theta r)   2 B n d l           (*)
@@ -49,7 +49,7 @@ def operations(shape: Shape) -> int:
     B, n, d, l, k, h = shape  # noqa: E741
     with_data = 4 * B * n * d * h + 2 * B * n * d * l
     others = (
-        4 * d * l * k * h + 4 * B * n * h * h + 2 * B * h * (l + l * k)
+        4 * d * l * k * h + 8 * B * n * h * h + 2 * B * h * (l + l * k)
         + 2 * B * d * l * k + 2 * B * n * l
     )  # fmt: skip
     return 2 * with_data + 3 * others + 16 * shape.parameters

@@ -422,13 +422,14 @@ def test_rival_runs(tmp_path, side):
 
 
 ABOVE_THEIR_AIM = {
-    "read": (9, 47), "fit": (25, 190), "save": (13, None), "predict file": (26, None),
-    "request": (13, None),
+    "read": (9, 47), "fit": (26, 195), "save": (13, None), "compare": (21, None),
+    "predict file": (30, None), "request": (15, None),
 }  # fmt: skip
 """The files and functions of walks that are longer than they should be.
 
 A request passes limits on hosts, on bodies that arrive and on memory, each in a file of its own.
 "fit" and "save" ask for parameters, which scikit-learn's base class did before, uncounted.
+Bounds of coefficients are one more file in "compare", products and pieces two in all that score.
 """
 
 

@@ -567,7 +567,7 @@ def test_ctrl_c_is_one_word(monkeypatch):
     def interrupted():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("setwise.estimators.zoo", interrupted)
+    monkeypatch.setattr("setwise.estimators.listing.listed", interrupted)
     assert run("models", code=130).stderr == "interrupted\n"
 
 
@@ -585,7 +585,7 @@ def test_what_the_system_refuses_is_one_sentence(error, code, words, monkeypatch
     def fails():
         raise error
 
-    monkeypatch.setattr("setwise.estimators.zoo", fails)
+    monkeypatch.setattr("setwise.estimators.listing.listed", fails)
     monkeypatch.setattr(sys, "argv", ["setwise", "models"])
     with pytest.raises(SystemExit) as ended:
         main()
@@ -599,7 +599,7 @@ def test_an_error_of_ours_shows_where_it_happened(monkeypatch):
     def fails():
         raise TypeError("a bug")
 
-    monkeypatch.setattr("setwise.estimators.zoo", fails)
+    monkeypatch.setattr("setwise.estimators.listing.listed", fails)
     monkeypatch.setattr(sys, "argv", ["setwise", "models"])
     with pytest.raises(TypeError, match="a bug"):
         main()

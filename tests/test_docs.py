@@ -67,6 +67,7 @@ LESS = {
     "setwise compare": ["--max-sets", "300", "--splits", "2", "--models", "mnl"],
     "setwise tune": ["--max-sets", "300", "--trials", "2", "--epochs", "3"],
     "setwise violations": ["--max-sets", "200"],
+    "setwise decide prices": ["--ladder", "50,60"],
     "setwise reproduce": [
         "--max-sets",
         "40",
@@ -126,7 +127,7 @@ def run_command(line: str) -> None:
     names = [f"{name} {model[0]}", f"{name} --model", name] if model else [name]
     less = next((LESS[one] for one in names if one in LESS), [])
     words = [*shlex.split(line)[1:], *less]
-    if name.startswith(("setwise datasets", "setwise decide")):
+    if name.startswith("setwise datasets"):
         # In a process of its own: Typer hands these a context of another class than it says, which
         # the checks of types in tests refuse. It needs no JAX and so starts quickly.
         whole = [sys.executable, "-m", "setwise", *words]
@@ -134,7 +135,8 @@ def run_command(line: str) -> None:
         assert run.returncode == 0, f"{line}\n{run.stderr}"
         return
     done = CliRunner().invoke(app, words)
-    assert done.exit_code == 0, f"{line}\n{done.output}\n{done.exception!r}"
+    verdicts = (0, 1) if name == "setwise audit" else (0,)  # 1: a check of the model failed
+    assert done.exit_code in verdicts, f"{line}\n{done.output}\n{done.exception!r}"
 
 
 def run_page(page: str) -> Iterator[tuple[str, str]]:

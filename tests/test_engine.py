@@ -32,10 +32,10 @@ def test_flags_are_added_unless_they_are_there_or_in_a_file(before, after):
     assert environment == {"XLA_FLAGS": after}
 
 
-def test_jax_takes_the_flags_silently_even_after_training_was_imported():
+def test_jax_takes_the_flags_silently_even_after_models_were_imported():
     """JAX ends a process that has a flag it does not know."""
     code = (
-        "import os, setwise.training, jax\n"
+        "import os, setwise.models, jax\n"
         "setwise._engine.add_flags(setwise._engine.SAME_KERNELS)\n"
         "print(os.environ['XLA_FLAGS'], int(jax.numpy.ones(3).sum()))"
     )
@@ -45,7 +45,7 @@ def test_jax_takes_the_flags_silently_even_after_training_was_imported():
 
 
 def test_a_cpu_compiles_soon_unless_the_user_wants_otherwise():
-    code = "import os, setwise.training; print(os.environ['XLA_FLAGS'])"
+    code = "import os, setwise.models; print(os.environ['XLA_FLAGS'])"
     flag = "--xla_backend_optimization_level"
     assert _alone(code).stdout.strip() == f"{flag}=1"
     assert _alone(code, XLA_FLAGS=f"{flag}=3").stdout.strip() == f"{flag}=3"

@@ -83,6 +83,11 @@ WRITTEN = {
     "reproduce": {"out"},
     "violations": {"report"},
     "explain": {"report"},
+    "audit": {"report"},
+    "decide assortment": {"out"},
+    "decide prices": {"out"},
+    "decide curve": {"out"},
+    "decide additions": {"out"},
     "theory rationalise": {"report"},
     "theory model": {"report"},
     "datasets write": {"out"},
@@ -147,6 +152,24 @@ OVER = {
     "explain": (["explain", "m.setwise", "IN", "--column", "x0", "--report", "OUT"], ["t.csv"]),
     "explain, model": (
         ["explain", "IN", "t.csv", "--column", "x0", "--report", "OUT"], ["m.setwise"],
+    ),
+    "audit": (["audit", "m.setwise", "IN", "--sign", "x0=-1", "--report", "OUT"], ["t.csv"]),
+    "audit, model": (["audit", "IN", "t.csv", "--report", "OUT"], ["m.setwise"]),
+    "decide assortment": (
+        ["decide", "assortment", "m.setwise", "IN", "--at-most", "2", "--out", "OUT"], ["t.csv"],
+    ),
+    "decide prices": (
+        ["decide", "prices", "m.setwise", "IN", "--price", "x0", "--out", "OUT"], ["t.csv"],
+    ),
+    "decide curve": (
+        [
+            "decide", "curve", "m.setwise", "IN", "--price", "x0", "--which", "chosen",
+            "--out", "OUT",
+        ],
+        ["t.csv"],
+    ),
+    "decide additions": (
+        ["decide", "additions", "m.setwise", "IN", "--target", "chosen", "--out", "OUT"], ["t.csv"],
     ),
     "theory model": (["theory", "model", "m.setwise", "IN", "--report", "OUT"], ["t.csv"]),
     "theory model, model": (["theory", "model", "IN", "t.csv", "--report", "OUT"], ["m.setwise"]),

@@ -332,8 +332,8 @@ def test_a_shared_address_shows_the_same_elsewhere(page, visit):
     for turn in ("in another browser", "after a reload"):
         if turn == "after a reload":
             again.reload()
-        assert both(ready(again)) == both(page), turn
-        assert both(again, "allowed") == both(page, "allowed")
+        same(both(ready(again)), both(page))
+        same(both(again, "allowed"), both(page, "allowed"))
         for seen in ("#verdict", "#editor-title", "#items"):
             assert again.inner_text(seen) == page.inner_text(seen)
         assert again.locator("[name=heated][value=mnl]").is_checked()

@@ -214,8 +214,10 @@ def test_parameters_of_estimators_within_estimators():
             self.model, self.times = model, times
 
     around = Around(sw.MNL(l2=1))
-    assert around.get_params() == {"model": around.model, "model__l2": 1, "model__utility": None,
-                                   "times": 1}  # fmt: skip
+    assert around.get_params() == {
+        "model": around.model, "model__l2": 1, "model__monotone": None, "model__utility": None,
+        "times": 1,
+    }  # fmt: skip
     around.set_params(model__l2=2, model=sw.WithinSetMNL(), times=3)
     assert repr(around) == "Around(model=WithinSetMNL(l2=2), times=3)"
     copy = unfitted(around)

@@ -225,7 +225,7 @@ def test_a_model_that_cannot_be_traced_is_saved_with_a_warning(trained, tmp_path
     def refuse(*arguments):
         raise InputError("the model computes with JAX's 'sort'")
 
-    monkeypatch.setattr("setwise.estimators.base.traced", refuse)
+    monkeypatch.setattr("setwise.scoring.tracing.traced", refuse)
     estimator, _ = trained("mnl")
     with pytest.warns(UserWarning, match="with JAX only.*'sort'"):
         estimator.save(tmp_path / "a.setwise")

@@ -162,12 +162,12 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'setwise' has no attribute '{name}'")
     try:
         home = importlib.import_module(_HOMES.get(name) or _ROOMS[name])
+        value = getattr(home, name) if name in _HOMES else home
     except ModuleNotFoundError as error:  # an installation for scoring alone
         raise ImportError(
             f"setwise.{name} needs the package {error.name}; install what setwise needs: "
             "pip install setwise (setwise.scoring alone needs NumPy)"
         ) from error
-    value = getattr(home, name) if name in _HOMES else home
     globals()[name] = value
     return value
 

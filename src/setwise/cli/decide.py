@@ -73,8 +73,7 @@ def assortment(
 
     Logits are solved exactly, other models searched; the result says which, and what is proved.
 
-    Example: setwise decide assortment hotels.setwise searches.parquet --value price_usd --at-most
-    10
+    Example: setwise decide assortment swissmetro.setwise swissmetro --value cost --at-least 2
     """
     from setwise import decide
 
@@ -108,7 +107,7 @@ def prices(
 ) -> None:
     """Find the prices at which each set earns most.
 
-    Example: setwise decide prices hotels.setwise searches.parquet --price price_usd
+    Example: setwise decide prices swissmetro.setwise swissmetro --price cost --which is_sm
     """
     from setwise import decide
     from setwise._errors import InputError
@@ -143,8 +142,7 @@ def curve(
 ) -> None:
     """Show what sets earn as the price of some items moves, and how sure that is.
 
-    Example: setwise decide curve hotels.setwise searches.parquet --price price_usd --which
-    brand=ours
+    Example: setwise decide curve swissmetro.setwise swissmetro --price cost --which is_sm
     """
     from setwise import decide
 
@@ -171,7 +169,7 @@ def additions(
 ) -> None:
     """Show which items, added or removed, make a target win: decoys and rivals.
 
-    Example: setwise decide additions cars.setwise offers.csv --target brand=ours --shown shown
+    Example: setwise decide additions swissmetro.setwise swissmetro --target is_sm
     """
     from setwise import decide
 

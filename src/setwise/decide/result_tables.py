@@ -19,5 +19,11 @@ def table_text(frame: Any) -> str:
 
 
 def cell(value: Any) -> str:
-    """A value as a table shows it."""
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    """A value as a table shows it, with the digits that single precision is sure of.
+
+    >>> cell(0.25), cell(65.06345)
+    ('0.2500', '65.06')
+    """
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.4f}" if abs(value) < 10 else f"{value:.2f}"

@@ -182,6 +182,8 @@ class ConvexLogit(Estimated):
 
     def _signs(self, schema: Schema) -> dict[int, int]:
         """The signs that coefficients must have, by the place of their column."""
+        if not self.monotone:
+            return {}
         signs = encoded_signs(self.monotone, schema)
         for place, value in fixed_coefficients(schema).items():
             if signs.get(place, 0) * value < 0:

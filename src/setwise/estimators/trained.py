@@ -83,7 +83,7 @@ class TrainedEstimator(Estimator):
     best_epoch_: int | list[int]
     interrupted_: bool
     weights_: list[float]
-    logit_weight_: float
+    logit_weight_: float = 0.0
 
     @property
     @abstractmethod

@@ -12,12 +12,12 @@ comes twice.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from setwise.choices import Encoded
-from setwise.training.growing import Grown
 from setwise.training.newton import Optimum, penalised
 
 Vector = Float[np.ndarray, " p"]
@@ -61,19 +61,20 @@ def bounded(
 
 
 def climbed_within(
-    climbed: Callable[[Vector, Flags], Grown],
+    climbed: Callable[[Vector, Flags], Any],
     start: Vector,
     free: Flags,
     unit: Vector,
     signs: Mapping[int, int],
-) -> tuple[Grown, Flags]:
+) -> tuple[Any, Flags]:
     """A maximum of any likelihood with these signs of parameters, and which are at their bound, 0.
 
     Parameters with the wrong sign are held at 0 and the others climb again, until none is left; one
     that log L pulls back into the allowed side is released, once.
 
     Args:
-        climbed: climbs in the parameters that are free, from a start.
+        climbed: climbs in the parameters that are free, from a start; it gives a maximum with its
+            likelihood, a :class:`setwise.training.growing.Grown`.
         start: where to begin; 0 for those with a sign is fine.
         free: which parameters are free.
         unit: what counts as one of each parameter.

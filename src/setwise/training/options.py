@@ -74,9 +74,6 @@ class Options:
     """Complete options of gradient training, as the trainer takes them.
 
     :class:`Training` says what each option is. The defaults here are those of most estimators.
-    ``least_steps`` is a model's own: where the sets give fewer steps per epoch than this, batches
-    are halved until they do not. Rates, patience and epochs count epochs, and an epoch of a single
-    step teaches little.
 
     >>> Options(learning_rate=1.0, decay=0.5, decay_every=10).rate(epoch=10)
     0.5
@@ -119,12 +116,15 @@ class Training:
     """Options of gradient training: Adam with step decay and early stopping.
 
     An option that is left out (None) has the estimator's default. Below are the defaults of most
-    estimators. Others: ``SDA`` has a learning rate of 0.003; ``SDA.paper()`` has 0.001 and a
-    dropout of 0.1; ``ChoiceModel("ranknet")`` has the pairwise objective and stops on accuracy.
+    estimators. Others: ``SDA`` has a learning rate of 0.003 and, unless a batch size is given, 8
+    steps at least; ``SDA.paper()`` has a learning rate of 0.001 and a dropout of 0.1;
+    ``ChoiceModel("ranknet")`` has the pairwise objective and stops on accuracy.
 
     Args:
         epochs: the most passes over the training sets (300).
         batch_size: sets per step (128).
+        least_steps: batches are halved until an epoch has this many steps (1): rates, patience and
+            epochs count epochs, and an epoch of a single step teaches little.
         learning_rate: Adam's first step size (0.001).
         decay: factor on the learning rate every ``decay_every`` epochs, at most 1 (0.95).
         decay_every: epochs between two decays (10).
@@ -149,6 +149,7 @@ class Training:
 
     epochs: int | None = None
     batch_size: int | None = None
+    least_steps: int | None = None
     learning_rate: float | None = None
     decay: float | None = None
     decay_every: int | None = None

@@ -101,7 +101,7 @@ def arguments(estimator: Estimator) -> list[str]:
 
     >>> import setwise as sw
     >>> arguments(sw.MNL())
-    ['l2', 'utility']
+    ['l2', 'monotone', 'utility']
     """
     own = [name for name in estimator.get_params(deep=False) if name != "training"]
     return [*OPTIONS, *own] if isinstance(estimator, TrainedEstimator) else own
