@@ -216,6 +216,7 @@ def test_the_same_seed_gives_the_same_sets(models):
         ({"value": {"brand": 77}}, "no item is one where brand=77"),
         ({"must": "margin"}, "must= must hold 0 or 1"),
         ({"exclusive": [(0, 999)]}, "row numbers of the table"),
+        ({"exclusive": [()]}, "row numbers of the table"),
         ({"capacity": {"width": -1}}, "capacity"),
         ({"capacity": {"x0": 3}}, "is negative at row"),
         ({"method": "guess"}, "auto"),

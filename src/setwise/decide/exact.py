@@ -111,8 +111,10 @@ def _best_sum(
             bounds=np.column_stack([must, present]).astype(float), method="highs-ds",
         )  # fmt: skip
     else:
+        # HiGHS ends within an absolute gap of 1e-6, which must be little beside the gains.
         found = milp(
-            -gain / unit, constraints=_constraints(A, low, high), integrality=np.ones(len(gain)),
+            -gain / (unit / 1e3), constraints=_constraints(A, low, high),
+            integrality=np.ones(len(gain)),
             bounds=Bounds(must.astype(float), present.astype(float)),
             options={"mip_rel_gap": 0.0},
         )  # fmt: skip

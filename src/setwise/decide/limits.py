@@ -226,9 +226,10 @@ def _groups(
     owner = np.repeat(np.arange(len(choices)), choices.sizes)
     found: list[tuple[int, Int[np.ndarray, " _"]]] = []
     for group in exclusive:
-        if not isinstance(group, Sequence) or not all(
+        known = isinstance(group, Sequence) and all(
             isinstance(row, (int, np.integer)) and int(row) in place_of for row in group
-        ):
+        )
+        if not known or not group:
             raise InputError(
                 f"exclusive= has the group {group!r}; a group is a list of row numbers of the "
                 f"table, from 0 to {len(place_of) - 1}"

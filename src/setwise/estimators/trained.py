@@ -63,7 +63,7 @@ class TrainedEstimator(Estimator):
     Fitted attributes: ``history_`` (loss, validation NLL and accuracy of each epoch),
     ``best_epoch_``, ``interrupted_`` (Ctrl-C ended training; the model is the best until then).
     An ensemble has a list of histories and of best epochs, one per member, and ``weights_``: how
-    much each member counts. ``logit_weight_`` is how much an exact logit counts beside them
+    much each member counts. ``logit_weight_`` is how much an exact logit counts with them
     (:class:`SDA`).
 
     Sets that chose the worst item (``worst=`` of :func:`setwise.read`) count with minus the scores.
@@ -293,7 +293,7 @@ class TrainedEstimator(Estimator):
 
 
 def _logit_weight(artifact: Artifact) -> float:
-    """What an exact logit counts beside an ensemble; files of before there was one say nothing."""
+    """What an exact logit counts in an ensemble; files from before there was one say nothing."""
     weight = artifact.fitted.get("logit_weight", 0.0)
     _arguments.number(least=0, most=1)("logit_weight", weight)
     return float(weight)
