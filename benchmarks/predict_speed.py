@@ -25,7 +25,7 @@ import warnings
 import numpy as np
 import polars as pl
 import setwise as sw
-from setwise.estimators import auto, trained
+from setwise.estimators import auto, networks, trained
 
 warnings.simplefilter("ignore")
 table = pl.read_parquet(sys.argv[1])
@@ -33,14 +33,16 @@ choices = sw.read(table, set="trip", chosen="taken")
 train, valid, _ = sw.split(choices, seed=0)
 brief = sw.Training(epochs=1)  # how well networks predict is not measured here
 alike = lambda models, *rest: np.full(len(models), 1 / len(models))
-trained.weigh = alike  # all members count, or the speed would be that of those that were chosen
+# All members count, or the speed would be that of those that were chosen.
+trained.select = networks.select = alike
+networks.beyond_chance = auto.beyond_chance = lambda log_p, weights, *rest: weights
 models = {"MNL": sw.MNL(), "SDA.paper": sw.SDA.paper(training=brief), "SDA": sw.SDA(training=brief)}
 for name, model in models.items():
     model.fit(train, validation=valid).save(f"{sys.argv[2]}/{name}.setwise")
-model = sw.Auto().fit(train, validation=valid)  # with the weights that it chooses itself
+assert min(models["SDA"].weights_) > 0
+model = sw.Auto().fit(train, validation=valid)  # with the weights that it selects itself
 model.save(f"{sys.argv[2]}/Auto.setwise")
-auto.select, auto.beyond_chance = alike, lambda log_p, weights, *rest: weights
-auto.TREES = {}
+auto.select, auto.TREES = alike, {}
 sw.Auto().fit(train, validation=valid).save(f"{sys.argv[2]}/Auto.smooth.setwise")
 """
 NAMES = {
@@ -131,7 +133,7 @@ def run(folder: Path, model: str, table: str) -> Run:
 
 
 def figures(large: list[Run], small: list[Run], sets: int) -> dict[str, float]:
-    """Seconds, and sets a second: as measured, and as the processor time would allow."""
+    """Seconds, and sets per second: as measured, and as the processor time would allow."""
 
     def middle(runs: list[Run], figure: str) -> float:
         return statistics.median(getattr(run, figure) for run in runs)
@@ -168,7 +170,7 @@ def as_text(result: dict[str, Any]) -> str:
         [
             "## `setwise predict` from Parquet to Parquet",
             f"{plan['sets']:,} sets × {ITEMS} items × {FEATURES} features (float32); medians of "
-            f"{plan['repeats']} processes. Sets a second leave start-up out. *Idle* is what the "
+            f"{plan['repeats']} processes. Sets per second leave start-up out. *Idle* is what the "
             "processor time allows if nothing else runs and all cores are always busy: a bound, "
             "not a measurement. Load is the machine's, at the end of a run. The file grows from "
             f"{given / 1e6:.0f} to {written / 1e6:.0f} MB by the two columns.",
