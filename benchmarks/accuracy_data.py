@@ -2,7 +2,7 @@
 
     python benchmarks/accuracy_data.py TABLES OUT
 
-``TABLES`` is a folder with the public tables as Parquet files, one row an item; which columns are
+``TABLES`` is a folder with the public tables as Parquet files, one row per item; which columns are
 taken is below. Swissmetro and ModeCanada are shipped with setwise; "swissmetro-context" adds what
 is known of the traveller. A table that is not there is left out, with a word.
 """

@@ -102,7 +102,7 @@ def as_text(result: dict[str, Any]) -> str:
         [
             "## An epoch of minibatches: setwise and four others",
             f"{plan['sets']:,} sets × {ITEMS} items × {FEATURES} features, batch {BATCH}; "
-            f"{plan['epochs']} epochs a run, the first left out; medians over epochs, then over "
+            f"{plan['epochs']} epochs per run, the first left out; medians over epochs, then over "
             f"{plan['repeats']} alternating turns. × says how many times faster the model of "
             "setwise above is.",
             report.table([HEAD, *(row(outcome, outcomes) for outcome in outcomes)]),

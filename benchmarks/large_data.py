@@ -201,7 +201,7 @@ def rows_of(found: Sequence[dict[str, Any]]) -> list[list[str]]:
         row("rows", "{:,}", "rows"),
         row("raw files, GB", "{:.2f}", "raw_gigabytes"),
         row("build, s", "{:.2f}", "build", "seconds"),
-        row("… rows a second", "{:,.0f}", "build", "rows_a_second"),
+        row("… rows per second", "{:,.0f}", "build", "rows_a_second"),
         row("… peak GB", "{:.2f}", "build", "gigabytes"),
         row("bare Polars: scan, join, sort, s", "{:.2f}", "bare", "seconds"),
         row("… peak GB", "{:.2f}", "bare", "gigabytes"),
@@ -211,7 +211,7 @@ def rows_of(found: Sequence[dict[str, Any]]) -> list[list[str]]:
         row("learn the schema, s", "{:.2f}", "train", "schema_seconds"),
         row("the first epoch, compiling, s", "{:.2f}", "train", "first_seconds"),
         row("an epoch, s", "{:.2f}", "train", "seconds"),
-        row("… sets a second", "{:,.0f}", "train", "sets_a_second"),
+        row("… sets per second", "{:,.0f}", "train", "sets_a_second"),
         row("… peak GB of all training", "{:.2f}", "train", "gigabytes"),
         row("… validation NLL after two", "{:.4f}", "train", "nll"),
     ]

@@ -1,4 +1,4 @@
-"""How many models to train at once on a CPU: milliseconds an epoch of one model, by lanes.
+"""How many models to train at once on a CPU: milliseconds per epoch of one model, by lanes.
 
 Trials share their batches (one stream, so many lanes); members of an ensemble do not (so many
 streams of one lane). The best number is a constant of
@@ -76,7 +76,7 @@ def as_text(result: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             "## Lanes: how many models to train at once on a CPU",
-            f"SDA with dropout, {plan['sets']:,} sets, batch 128: milliseconds an epoch of one "
+            f"SDA with dropout, {plan['sets']:,} sets, batch 128: milliseconds per epoch of one "
             f"model; medians over epochs, then over {plan['repeats']} turns.",
             report.table([head, *rows]),
             report.provenance(result),

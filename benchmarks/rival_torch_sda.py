@@ -1,4 +1,4 @@
-"""SDA as one writes it in PyTorch: seconds an epoch. Run in the environment ``torch``.
+"""SDA as one writes it in PyTorch: seconds per epoch. Run in the environment ``torch``.
 
 Literal order: F(x) of every item first, then everything that reads it. Shuffled minibatches by
 randperm, AdamW, no validation. Sets that differ in size are padded, with a mask.

@@ -33,7 +33,7 @@ def operations(shape: Shape) -> int:
     """Floating-point operations of one step, products only (tanh, masks and softmax left out).
 
     A product of (a x b) and (b x c) takes 2abc. In the order that setwise contracts, with B sets a
-    batch, n items a set, d features, l score functions of k components and h hidden units:
+    batch, n items per set, d features, l score functions of k components and h hidden units:
 
         forward, both networks:  Theta W1      2 * 2 d (lk) h      once a batch
                                  x (Theta W1)  2 * 2 B n d h       (*)

@@ -1,4 +1,4 @@
-"""A population of SDAs in setwise: milliseconds an epoch of one of them."""
+"""A population of SDAs in setwise: milliseconds per epoch of one of them."""
 
 import argparse
 import time

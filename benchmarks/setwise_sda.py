@@ -1,4 +1,4 @@
-"""SDA in setwise: seconds an epoch, through the public interface. Run in setwise's environment.
+"""SDA in setwise: seconds per epoch, through the public interface. Run in setwise's environment.
 
 The rival does not validate, so the figure to compare is an epoch of training alone. Setwise's loop
 always validates; ``train`` gives it a single set to validate on, which leaves a dispatch or two

@@ -16,7 +16,7 @@ import report
 from environments import python_of
 from roofline import Shape, operations
 
-SIZES = ((10, 8), (50, 17))  # items a set, features an item
+SIZES = ((10, 8), (50, 17))  # items per set, features per item
 BATCH = 128
 THREADS = (1, 2)
 LOSSES_AGREE = 0.05  # relative; the sides start from different random weights
@@ -169,7 +169,7 @@ def as_text(result: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             "## Training SDA: setwise and PyTorch",
-            f"{plan['sets']:,} sets, batch {BATCH}, AdamW; {plan['epochs']} epochs a run, the "
+            f"{plan['sets']:,} sets, batch {BATCH}, AdamW; {plan['epochs']} epochs per run, the "
             f"first left out; medians over epochs, then over {plan['repeats']} alternating turns.",
             report.table([head, *rows]),
             report.provenance(result),
@@ -181,7 +181,7 @@ def our_rows(size: dict[str, Any], plan: dict[str, Any]) -> dict[str, str]:
     ours = size["setwise"]
     compiling, *compiled = ours["first_epoch_seconds"]  # the turns share a cache of programs
     return {
-        "setwise, sets a second": f"{ours['sets_a_second']:,.0f}",
+        "setwise, sets per second": f"{ours['sets_a_second']:,.0f}",
         "setwise, an epoch of training": f"{ours['epoch_seconds']:.4f} s",
         f"… with validation on {plan['validation_sets']:,} sets": (
             f"{ours['validated_epoch_seconds']:.4f} s"
@@ -200,7 +200,7 @@ def rival_rows(size: dict[str, Any], plan: dict[str, Any]) -> dict[str, str]:
         return {"PyTorch": "not measured"}
     theirs = size["torch"]
     rows = {
-        f"PyTorch, threads: {threads}, sets a second": f"{speed:,.0f}"
+        f"PyTorch, threads: {threads}, sets per second": f"{speed:,.0f}"
         for threads, speed in theirs["sets_a_second"].items()
     }
     low, high = theirs["ratio_of_turns"]
@@ -215,10 +215,10 @@ def rival_rows(size: dict[str, Any], plan: dict[str, Any]) -> dict[str, str]:
 
 def roofline_rows(size: dict[str, Any]) -> dict[str, str]:
     roof = size["roofline"]
-    rows = {"operations a step, by hand": f"{roof['operations_a_step'] / 1e6:.1f} million"}
+    rows = {"operations per step, by hand": f"{roof['operations_a_step'] / 1e6:.1f} million"}
     if roof.get("operations_by_xla"):
         rows["… by XLA's count"] = f"{roof['operations_by_xla'] / 1e6:.1f} million"
-    rows["setwise, operations a second"] = f"{roof['operations_a_second'] / 1e9:.1f} billion"
+    rows["setwise, operations per second"] = f"{roof['operations_a_second'] / 1e9:.1f} billion"
     if "share" in roof:
         peak = roof["matrix_product_rate"]
         rows["the machine's best matrix product"] = f"{peak / 1e9:.0f} billion"

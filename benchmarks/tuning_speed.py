@@ -88,7 +88,7 @@ def as_text(result: dict[str, Any]) -> str:
     each = [
         1e3 * report.middle(r, "seconds") / report.middle(r, "epochs") for r in columns.values()
     ]
-    rows.append(["milliseconds an epoch of a trial", *(f"{one:.1f}" for one in each)])
+    rows.append(["milliseconds per epoch of a trial", *(f"{one:.1f}" for one in each)])
     if len(columns) > 1:
         whole = [report.middle(runs, "seconds") for runs in columns.values()]
         rows.append(
