@@ -122,7 +122,7 @@ REFUSED = [
     ({"at_least": 0}, 400, "at_least", "at least 1"),
     ({"at_least": 6}, 400, "at_least", "it has fewer candidates than 'at_least'; loosen them"),
     ({"at_least": 4, "at_most": 3}, 400, "at_least", "'at_least' is above 'at_most'"),
-    ({"must": [5]}, 400, "must[0]", "5 in 'must' is no item of the set"),
+    ({"must": [5]}, 400, "must[0]", "5 in 'must' is not an item of the set"),
     ({"must": [-1]}, 400, "must[0]", "items have numbers from 0 to 4"),
     ({"must": [0, 1], "at_most": 1}, 400, "must", "names more items than 'at_most' allows"),
     ({"must": [0, 1], "exclusive": [[0, 1]]}, 400, "must", "two items that exclude each other"),

@@ -17,7 +17,7 @@ LogP = Callable[[Encoded], Float[np.ndarray, " rows"]]
 
 
 def members_of(estimator: Estimator) -> list[tuple[float, LogP]] | None:
-    """Each member's share and its log P; None if the model is no ensemble of several.
+    """Each member's share and its log P; None if the model is not an ensemble.
 
     >>> import setwise as sw
     >>> choices = sw.datasets.generate("mnl", sets=60, items=3, features=2).choices

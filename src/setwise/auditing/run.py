@@ -91,7 +91,7 @@ def audit(
     if price is None:
         price = price_by_name(schema)
     else:
-        place_of(schema, price)  # refuses what is no number of the items
+        place_of(schema, price)  # refuses what is not a numeric item column
     expected = given | guessed
     if expected:
         warn_of_derived(estimator, sample.choices, list(expected), TOO)

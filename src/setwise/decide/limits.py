@@ -152,7 +152,7 @@ class SetLimits:
 
 @dataclass(frozen=True, eq=False)
 class Moves:
-    """From each set one step: an item more, one less, or one for another."""
+    """From each set one step: an item is added, left out, or exchanged for another."""
 
     limits: SetLimits
     contexts: Int[np.ndarray, " sets"]

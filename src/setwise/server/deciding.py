@@ -123,8 +123,8 @@ class Decisions:
             for place, item in enumerate(items):
                 if not 0 <= item < count:
                     raise RequestError(
-                        400, f"{item} in '{where}' is no item of the set; items have numbers from "
-                        f"0 to {count - 1}", f"{where}[{place}]",
+                        400, f"{item} in '{where}' is not an item of the set; items have numbers "
+                        f"from 0 to {count - 1}", f"{where}[{place}]",
                     )  # fmt: skip
 
     def _check_columns(self, asked: Any, count: int) -> None:
