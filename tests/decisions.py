@@ -32,7 +32,7 @@ def read(columns: dict, *more: str) -> sw.Choices:
     return sw.read(columns, **roles, on_none="outside" if empty else "error")
 
 
-def logits() -> dict[str, sw.estimators.base.Estimator]:
+def logits() -> dict[str, sw.estimators.Estimator]:
     """A fitted model of each kind that has a proof."""
     rng = np.random.default_rng(0)
     plain = dict(datasets.generate("mnl", sets=300, items=(4, 9), features=2, seed=1).columns)
@@ -93,6 +93,6 @@ def brute_force(scorer: Scorer, table: dict, limits: dict) -> np.ndarray:
     return best
 
 
-def scorer_of(model: sw.estimators.base.Estimator) -> Scorer:
+def scorer_of(model: sw.estimators.Estimator) -> Scorer:
     """The model as NumPy runs it."""
     return Scorer.of(model.artifact(), "the model")
